@@ -30,10 +30,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from command import Command
     from shell import Shell
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
     from works import Works
-
-    from aded.files.datastores.ngram_file import NgramFile
 
 numba.core.config.reload_config()  # a plugin of pytest's may have imported numba before the setting above
 # Compilation and loading make the first example of a property slow.
@@ -97,13 +95,6 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture(scope="session")
-def llama() -> PreTrainedModel:
-    from tiny import tiny_model
-
-    return tiny_model("llama")
-
-
-@pytest.fixture(scope="session")
 def tokenizer() -> PreTrainedTokenizerFast:
     from tiny import tiny_tokenizer
 
@@ -120,44 +111,10 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random model with its tokenizer, as `model=FOLDER` takes it."""
-    from tiny import tiny_model, tiny_tokenizer
+    from tiny import save_model, tiny_model
 
-    folder = tmp_path_factory.mktemp("model")
-    tiny_model("llama", vocab_size=128, max_position_embeddings=4096, eos_token_id=2).save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def documents() -> list[np.ndarray]:
-    """Random documents whose tri-grams repeat: each walks mostly along a fixed successor."""
-    from tiny import VOCABULARY
-
-    rng = np.random.default_rng(0)
-    after = rng.integers(VOCABULARY, size=(VOCABULARY, 3))
-    found = []
-    for _ in range(20):
-        ids = [int(rng.integers(VOCABULARY))]
-        for _ in range(200):
-            ids.append(int(after[ids[-1], min(2, rng.geometric(0.6) - 1)]))
-        found.append(np.array(ids, np.int64))
-    return found
-
-
-@pytest.fixture(scope="session")
-def ngram_file(
-    tmp_path_factory: pytest.TempPathFactory, documents: list[np.ndarray], tokenizer: PreTrainedTokenizerFast
-) -> NgramFile:
-    from tiny import VOCABULARY
-
-    from aded.files.datastores.ngram_file import open_ngrams
-    from aded.identity import tokenizer_fingerprint
-    from datastore.ngrams import count_ngrams, write_ngrams
-
-    path = Path(tmp_path_factory.mktemp("datastore")) / "tiny.ngrams"
-    header = {"corpus": "tiny", "tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
-    write_ngrams(path, count_ngrams(documents, 3, VOCABULARY), header)
-    return open_ngrams(path)
+    model = tiny_model("llama", vocab_size=128, max_position_embeddings=4096, eos_token_id=2)
+    return save_model(tmp_path_factory.mktemp("model"), model)
 
 
 @pytest.fixture(scope="session")

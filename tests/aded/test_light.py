@@ -12,12 +12,6 @@ class Hidden:
         if name.partition(".")[0] in {HEAVY!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Hidden())
-for module in {HEAVY!r}:
-    try:
-        __import__(module)
-        print(module, "is not hidden")
-    except ModuleNotFoundError:
-        pass
 
 import json, pathlib, aded
 from tokenizers import Tokenizer, models, pre_tokenizers

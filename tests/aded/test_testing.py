@@ -84,10 +84,7 @@ def short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_texts")
-@pytest.mark.parametrize(
-    "given",
-    [Copies, Copies(), lambda: Copies("prompt"), "aded", pytest.param("token_recycling", marks=pytest.mark.thorough)],
-)
+@pytest.mark.parametrize("given", [Copies, Copies(), lambda: Copies("prompt"), "aded"])
 def test_a_good_drafter_passes(given: Any) -> None:
     check_drafter(given)
 

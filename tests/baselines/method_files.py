@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from lookup_files import random_network, write_lookup
 from shipped_modules import save_with_modules
-from tiny import VOCABULARY, tiny_model, tiny_tokenizer
+from small_ngrams import write_small_ngrams, write_small_suffixes
+from tiny import VOCABULARY, save_model, tiny_model, tiny_tokenizer
 
 from aded.identity import tokenizer_fingerprint
 from baselines.heads.dflash.files import save_head as save_dflash
@@ -18,21 +19,17 @@ from baselines.heads.dflash.model import Block
 from baselines.heads.eagle.files import save_head
 from baselines.heads.hydra_heads import PUBLISHED, HydraHeads
 from baselines.heads.medusa_heads import MedusaHeads, save_heads
-from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.suffix_array import with_separators, write_suffixes
 from scripts.train import dflash
 from scripts.train.eagle import new_head
 
 
 def make_files(folder: Path, model: Any, answers: Sequence[np.ndarray], layers: tuple[int, ...]) -> Path:
     """Write them all to `folder`, and return it. layers: what EAGLE-3's head reads beside the last one."""
-    header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
-    ngrams = count_ngrams(answers, 5, VOCABULARY)
-    write_ngrams(folder / "tiny.ngrams", ngrams, header)
-    write_suffixes(folder / "tiny.suffixes", with_separators(answers, VOCABULARY), header)
+    write_small_ngrams(folder / "tiny.ngrams", answers, VOCABULARY, tokenizer=tiny_tokenizer())
+    write_small_suffixes(folder / "tiny.suffixes", answers, VOCABULARY, tiny_tokenizer())
     network = random_network(VOCABULARY)
     network.bias.data.fill_(-8.0)  # it proposes a token now and then; after unknown ones a drafter has nothing to say
-    write_lookup(folder / "tiny.lookup", network, tokenizer=header["tokenizer"])
+    write_lookup(folder / "tiny.lookup", network, tokenizer=tokenizer_fingerprint(tiny_tokenizer()))
     hidden = model.config.hidden_size
     save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
     torch.save(HydraHeads(3, 1, hidden, VOCABULARY, None).state_dict(), folder / PUBLISHED)
@@ -40,8 +37,7 @@ def make_files(folder: Path, model: Any, answers: Sequence[np.ndarray], layers: 
         save_head(new_head(kind, model, torch.arange(VOCABULARY), None), folder / kind, {}, reads)
     block = dflash.new_head(model, torch.arange(VOCABULARY), Block(4, VOCABULARY - 1, layers[:1]), 1, None)
     save_dflash(block, folder / "dflash", {}, model.config.num_hidden_layers)
-    tiny_model(num_hidden_layers=1).save_pretrained(folder / "draft")
-    tiny_tokenizer().save_pretrained(folder / "draft")
+    save_model(folder / "draft", tiny_model(num_hidden_layers=1))
     # What `mtp` reads stands beside the target's weights. No Llama is published with it, so its names are set here.
     save_with_modules(tiny_model(num_hidden_layers=3), 1, folder / "modules")
     model.config.name_or_path, model.config.num_mtp_layers = str(folder / "modules"), 1

@@ -52,7 +52,7 @@ REPLACED = {
 }
 """Arguments that need a GPU, the Hub or minutes, and what runs in their place."""
 DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=", "cluster.slurm_")
-"""Launchers start processes that import everything anew: tests/aded/bench/test_sweeps.py."""
+"""Launchers start processes that import everything anew: tests/aded/bench/test_sweep.py."""
 MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
 TRAINING = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CODE, *MODEL]
 OURS_ALONE = ["engines=[]", "engine=eager"]

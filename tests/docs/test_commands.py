@@ -4,26 +4,22 @@ The blocks of a page run in order, in a folder with the files that the pages nam
 a comment with the name of a file, the block is that file.
 """
 
-import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 
 import forked
-import numpy as np
 import pytest
+from answer_lines import written
 from command_rules import HUB_IDS, ROOT, TEXTS, VOCABULARY, Block, fenced_blocks, run_command
+from small_ngrams import write_small_ngrams, write_small_suffixes
 from texts import write_code
-from tiny import tiny_model, tiny_tokenizer
+from tiny import save_model, tiny_model, tiny_tokenizer
 
 from aded.files.models.embedded_model import embedded_model
-from aded.identity import tokenizer_fingerprint
-from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.suffix_array import with_separators, write_suffixes
 
 OTHERS = ("README.md", "CONTRIBUTING.md", "aded/kernels/README.md")
 PAGES = [*(ROOT / name for name in OTHERS), *sorted((ROOT / "docs").glob("*.md"))]
@@ -57,46 +53,36 @@ def run_block(block: Block, folder: Path) -> None:
         pytest.fail(f"{block.place}: a block of {block.language or 'no language'}")
 
 
-def write_lines(path: Path, rows: Sequence[object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     (folder / "cache" / "models").mkdir(parents=True)
     (folder / "cache" / "models" / embedded_model().name).symlink_to(embedded_model())  # converting it takes a minute
-    tokenizer = tiny_tokenizer()
-    model = tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2)
+    model = tiny_model(vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2)
     for name in HUB_IDS:
-        model.save_pretrained(folder / name)
-        tokenizer.save_pretrained(folder / name)
+        save_model(folder / name, model)
     questions = [{"question_id": 81 + n, "category": "cats", "turns": [f"what {n}?", "and then?"]} for n in range(3)]
     answers = [{"question_id": 81 + n, "choices": [{"turns": [TEXTS[n], TEXTS[n + 1]]}]} for n in range(3)]
-    write_lines(folder / "question.jsonl", questions)
-    write_lines(folder / "answers" / "mt_bench" / "vicuna-7b-v1.5.jsonl", answers)
+    written(folder, *questions, name="question.jsonl")
+    written(folder / "answers" / "mt_bench", *answers, name="vicuna-7b-v1.5.jsonl")
     of_spec_bench, elsewhere = {81: "writing", 161: "translation"}, "vicuna-7b-v1.3-pld-float16-temp-0.0"
     asked = [{"question_id": number, "category": of, "turns": ["what?"]} for number, of in of_spec_bench.items()]
     choices = [{"index": 0, "turns": [TEXTS[0]], "accept_lengths": [3, 1]}]
     answered = [{"question_id": number, "model_id": elsewhere, "choices": choices} for number in of_spec_bench]
-    write_lines(folder / "answers" / "spec_bench" / "question.jsonl", asked)
-    write_lines(folder / "answers" / "spec_bench" / "vicuna-7b-v1.3.jsonl", answered)
-    write_lines(folder / "data" / "spec_bench" / "model_answer" / f"{elsewhere}.jsonl", answered)
+    written(folder / "answers" / "spec_bench", *asked, name="question.jsonl")
+    written(folder / "answers" / "spec_bench", *answered, name="vicuna-7b-v1.3.jsonl")
+    written(folder / "data" / "spec_bench" / "model_answer", *answered, name=f"{elsewhere}.jsonl")
     shutil.copytree(ROOT / "results" / "packs", folder / "results" / "packs")
     shutil.copy(ROOT / "results" / "leaderboard.csv", folder / "results")
-    write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
-    write_lines(folder / "gsm8k.jsonl", [{"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(3)])
+    written(folder, *({"text": text} for text in TEXTS), name="chat.jsonl")
+    written(folder, *({"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(3)), name="gsm8k.jsonl")
     write_code(folder)
     (folder / "src").mkdir()
     for number, text in enumerate(TEXTS):
         (folder / "src" / f"{number}.py").write_text(text)
     (folder / "notes.txt").write_text("\n\n".join(TEXTS))
-    ids = [np.array(tokenizer(text)["input_ids"]) for text in TEXTS]
-    names = {"corpus": "chat", "tokens": "99", "tokenizer": tokenizer_fingerprint(tokenizer)}
-    header = {**names, "vocabulary": str(VOCABULARY)}
-    write_ngrams(folder / "chat.ngrams", count_ngrams(ids, 5, VOCABULARY), header)
-    write_suffixes(folder / "chat.suffixes", with_separators(ids, VOCABULARY), header)
+    write_small_ngrams(folder / "chat.ngrams", TEXTS, VOCABULARY, tokenizer=tiny_tokenizer())
+    write_small_suffixes(folder / "chat.suffixes", TEXTS, VOCABULARY, tiny_tokenizer())
     return folder
 
 

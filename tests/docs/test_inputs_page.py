@@ -3,14 +3,13 @@
 import math
 import re
 from collections import Counter
-from functools import cache
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny import tiny_model
+from tiny import chat_model as model
 from transformers import (
     CompileConfig,
     GenerationConfig,
@@ -56,11 +55,6 @@ ELSEWHERE = {
     *("custom_generate", "streamer", "assistant_model", "attention_mask", "position_ids", "past_key_values", "cache")
 }
 """tests/aded/api/test_custom_generate.py tries them."""
-
-
-@cache
-def model() -> Any:
-    return tiny_model(vocab_size=128)
 
 
 # Setting -> a value that changes the answer if any does, and what else is set, without and with it.
@@ -171,9 +165,7 @@ def test_a_row_that_sets_what_changes_an_answer_is_refused() -> None:
     assert acting - HARMLESS_IN_A_ROW - OF_RUNS.keys() - NOWHERE == set()
 
 
-@cache
-def drafting() -> dict[str, Any]:
-    return {"custom_generate": aded.drafter("prompt_lookup").generate}
+DRAFTING = {"custom_generate": aded.drafter("prompt_lookup").generate}
 
 
 def outcome(**settings: Any) -> dict[str, torch.Tensor]:
@@ -201,8 +193,8 @@ def test_the_page_says_what_becomes_of_a_setting(name: str) -> None:
     asked = {**beside, name: value}
     if SAYS[name].startswith("refused"):
         with pytest.raises(ValueError if "by transformers" in SAYS[name] else BadInput):
-            outcome(**asked, **drafting())
+            outcome(**asked, **DRAFTING)
         return
     plain = outcome(**asked)
-    assert same(plain, outcome(**asked, **drafting()))
+    assert same(plain, outcome(**asked, **DRAFTING))
     assert same(plain, outcome(**beside)) == SAYS[name].startswith("no effect")

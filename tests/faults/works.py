@@ -1,12 +1,12 @@
 """What the faults are tried on: a run over recorded answers, a sweep, and the making of datastores."""
 
-import json
 import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from answer_lines import replay_of, write_replay
 from faulty import Command
 from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
@@ -59,9 +59,8 @@ class Works:
         return Command(arguments[work], folder)
 
     def _replay(self) -> list[str]:
-        model = ["model=recorded", f"model.answers={self.place}/answers.jsonl", f"model.tokenizer={self.place}/tok"]
-        asked = ["model/template=chat", "benchmark=alpaca", f"benchmark.question_file={self.place}/questions.jsonl"]
-        return [*model, *asked, f"datastore.path={self.place}/tiny.ngrams", "progress=false"]
+        files = [f"model.tokenizer={self.place}/tok", f"datastore.path={self.place}/tiny.ngrams"]
+        return [*replay_of(self.place), *files, "progress=false"]
 
 
 def write_files(place: Path) -> None:
@@ -70,12 +69,7 @@ def write_files(place: Path) -> None:
     tokenizer.save_pretrained(place / "tok")
     texts = [" ".join(draw.choices(WORDS, k=12)) for _ in range(2 * QUESTIONS)]
     write_small_ngrams(place / "tiny.ngrams", texts[:3], 128, 3, tokenizer)
-    questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
-    answers = [
-        {"question_id": n, "choices": [{"index": 0, "turns": texts[2 * n : 2 * n + 2]}]} for n in range(QUESTIONS)
-    ]
-    for name, rows in (("questions", questions), ("answers", answers)):
-        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_replay(place, [texts[2 * n : 2 * n + 2] for n in range(QUESTIONS)])
     for name, part in (("corpus", texts), ("first", texts[::2]), ("second", texts[1::2])):
         (place / f"{name}.txt").write_text("\n\n".join(part))
     for name in ("first", "second"):

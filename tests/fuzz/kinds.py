@@ -4,9 +4,14 @@ A checksum protects datastore files: a damaged one must never open. Of all other
 damaged file says, by a parser that shares no code with the reader.
 """
 
+import gzip
+import io
 import json
+import lzma
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +20,103 @@ from made_up_run import row, times, write_run
 from small_ngrams import write_small_ngrams
 from tiny import VOCABULARY
 
+from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from aded.files.cost_table import read_cost_table
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.records.finished_runs import read_run
 from aded.records.rows import to_json
-from fuzz.corpora import CORPORA
-from fuzz.kind import TEXTS, Kind
+from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
+
+TEXTS = ["the cat sat on the mat", "a naïve 東京 😀 rat", "x\n\ny", "", "def f(x):\n    return x"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of input."""
+
+    name: str
+    make: Callable[[Path], list[str]]
+    """Writes good files into a folder; returns the names of those to damage."""
+    read: Callable[[Path], Any]
+    right: Callable[[Path, Any], bool]
+    """Is what was read what the files of the folder say?"""
+    refusals: tuple[type[Exception], ...] = (BadInput,)
+
+
+KEYS = ("text", "content", "data", "conversations", "conversation", "messages")
+ROWS = [{"text": text} for text in TEXTS] + [{"conversations": [{"from": "human", "value": text} for text in TEXTS]}]
+FORMS = {
+    "jsonl": "".join(json.dumps(row) + "\n" for row in ROWS),
+    "json": json.dumps(ROWS, indent=1),
+    "txt": "\n\n".join(TEXTS),
+}
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
+UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
+
+
+def _corpus(name: str) -> Callable[[Path], list[str]]:
+    def make(folder: Path) -> list[str]:
+        text = FORMS[name.split(".")[1]].encode()
+        (folder / name).write_bytes(PACK.get(Path(name).suffix, bytes)(text))
+        return [name]
+
+    return make
+
+
+def _documents(name: str) -> Callable[[Path], Any]:
+    def read(folder: Path) -> Any:
+        path = str(folder / name)
+        corpus = TextCorpus("text", path=path) if ".txt" in name else DatasetCorpus("rows", path=path)
+        return list(corpus.documents()), corpus.skipped
+
+    return read
+
+
+def _usable(value: object) -> bool:
+    return isinstance(value, str) and value.strip() != "" and not any("\ud800" <= one <= "\udfff" for one in value)
+
+
+def _documents_right(name: str) -> Callable[[Path, Any], bool]:
+    def right(folder: Path, found: Any) -> bool:
+        documents, skipped = found
+        data = UNPACK.get(Path(name).suffix, bytes)((folder / name).read_bytes())
+        text = io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape").read()
+        if ".txt" in name:
+            return documents == [part for part in text.split("\n\n") if _usable(part)]
+        rows: list[Any] = []
+        if text.lstrip().startswith("["):
+            try:
+                rows = json.loads(text)
+            except (ValueError, RecursionError):
+                return skipped.total() > 0  # what is broken is counted
+        else:
+            for line in text.split("\n"):
+                with suppress(ValueError, RecursionError):
+                    rows.append(json.loads(line))
+        return documents == [part for row in rows for part in _parts(row)]
+
+    return right
+
+
+def _parts(row: Any) -> list[str]:
+    """The documents of a row."""
+    if not isinstance(row, dict):
+        return []
+    texts: Any = next((row[key] for key in KEYS if row.get(key) is not None), [])
+    listed: list[Any] = texts if isinstance(texts, list) else [texts]
+    parts: list[Any] = []
+    for one in listed:
+        said = one if not isinstance(one, dict) else one.get("content") if one.get("value") is None else one["value"]
+        parts.append(said)
+    return [part for part in parts if _usable(part)]
+
+
+FILES = ("c.jsonl", "c.jsonl.gz", "c.jsonl.xz", "c.json", "c.txt", "c.txt.xz")
+CORPORA = [Kind(f"corpus {name}", _corpus(name), _documents(name), _documents_right(name)) for name in FILES]
+
 
 DOCUMENTS = [np.array([5, 6, 7, 5, 6, 8, 5]), np.array([9, 9, 9, 5, 6])]
 
@@ -102,10 +197,6 @@ def _ngrams(folder: Path) -> list[str]:
     return ["f"]
 
 
-def _never(folder: Path, found: Any) -> bool:
-    return False
-
-
 # Numbers.
 def _cost(folder: Path) -> list[str]:
     rows = {str(context): {"1": 10.0 + context, "3": 20.0, "4": 18.0, "7": 30.5} for context in (128, 512)}
@@ -133,7 +224,7 @@ KINDS = [
     Kind("FastChat's answers", _lines(FASTCHAT), _read_answers, _answers_right),
     Kind("samples", _lines(SAMPLES), _read_answers, _answers_right),
     Kind("run", _run, lambda folder: read_run(folder / "run"), _run_right, (OSError, ValueError)),
-    Kind("n-grams", _ngrams, lambda folder: open_ngrams(folder / "f").verify(), _never),
+    Kind("n-grams", _ngrams, lambda folder: open_ngrams(folder / "f").verify(), lambda *_: False),
     Kind("cost table", _cost, lambda folder: read_cost_table(folder / "cost.json", None, 5), _cost_right),
     *CORPORA,
 ]

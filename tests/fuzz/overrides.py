@@ -1,6 +1,5 @@
 """Command lines with damaged overrides, up to the first answer: recorded answers, a tiny tokenizer, no model."""
 
-import json
 import math
 import random
 from collections import Counter
@@ -10,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from answer_lines import replay_of, write_replay
 from omegaconf import DictConfig, OmegaConf
-from small_ngrams import write_small_ngrams
+from small_ngrams import write_small_ngrams, write_small_suffixes
 from tiny import tiny_tokenizer
 
 from aded.bench.build import build_drafter, checked_config, experiment_of, load_model
 from aded.bench.runner import Runner
 from aded.config.command_line import INPUT_ERRORS, compose_config
-from aded.identity import tokenizer_fingerprint
-from datastore.suffix_array import with_separators, write_suffixes
+from aded.records.config import flat
 from fuzz.outcome import outcome
 
 METHODS = (
@@ -46,26 +45,11 @@ def _inputs(folder: Path) -> list[str]:
     tokenizer, text = tiny_tokenizer(), "the cat sat on the mat, the cat sat on the hat"
     tokenizer.save_pretrained(folder / "tok")
     documents = [np.array(tokenizer(text)["input_ids"])]
-    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(len(tokenizer))}
     write_small_ngrams(folder / "d.ngrams", documents, len(tokenizer), 5, tokenizer)
-    write_suffixes(folder / "d.suffixes", with_separators(documents, len(tokenizer)), header)
-    (folder / "q.jsonl").write_text(json.dumps({"question_id": 1, "category": "c", "turns": ["what sat?"]}) + "\n")
-    (folder / "a.jsonl").write_text(json.dumps({"question_id": 1, "choices": [{"turns": [text]}]}) + "\n")
-    return [
-        "model=recorded", "model/template=chat", f"model.answers={folder}/a.jsonl", f"model.tokenizer={folder}/tok",
-        "benchmark=alpaca", f"benchmark.question_file={folder}/q.jsonl", "benchmark.max_new_tokens=24",
-        f"output_dir={folder}/out", "progress=false",
-    ]  # fmt: skip
-
-
-def _flat(value: Any, key: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict) or not value:
-        return {key: value}
-    return {
-        full: inner
-        for name, part in value.items()
-        for full, inner in _flat(part, f"{key}.{name}" if key else str(name)).items()
-    }
+    write_small_suffixes(folder / "d.suffixes", documents, len(tokenizer), tokenizer)
+    write_replay(folder, [[text]])
+    short = ["benchmark.max_new_tokens=24", f"output_dir={folder}/out", "progress=false"]
+    return [*replay_of(folder), f"model.tokenizer={folder}/tok", *short]
 
 
 def _kind(value: object) -> type:
@@ -84,7 +68,7 @@ def build(cfg: DictConfig) -> dict[str, Any]:
     close = getattr(runner.drafter, "close", None)
     if close:
         close()
-    return _flat(OmegaConf.to_container(cfg, resolve=True))
+    return dict(flat(OmegaConf.to_container(cfg, resolve=True)))
 
 
 def fuzz_overrides(folder: Path, numbers: Iterable[int]) -> tuple[Counter[str], list[str]]:
@@ -97,7 +81,7 @@ def fuzz_overrides(folder: Path, numbers: Iterable[int]) -> tuple[Counter[str], 
         datastore = "suffixes" if method == "rest" else "ngrams"
         base = [*usual, f"datastore.path={folder}/d.{datastore}", *f"method={method}".split(" ")]
         if method not in known:
-            known[method] = _flat(OmegaConf.to_container(compose_config(base), resolve=True))
+            known[method] = dict(flat(OmegaConf.to_container(compose_config(base), resolve=True)))
             first = outcome(partial(_built, base), INPUT_ERRORS, bool)
             assert first == "right", f"{method}: {first}"
         damage = [_override(rng, list(known[method])) for _ in range(rng.choice((1, 1, 2)))]

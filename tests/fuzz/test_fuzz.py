@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.kind import Kind
-from fuzz.kinds import KINDS
+from fuzz.kinds import KINDS, Kind
 from fuzz.mutations import mutated
 from fuzz.outcome import outcome
 from fuzz.overrides import fuzz_overrides

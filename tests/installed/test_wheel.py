@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from zipfile import ZipFile
 
 import pytest
+from answer_lines import replay_of, write_replay
 from tiny import tiny_tokenizer
 
 from aded.__main__ import COMMANDS
@@ -94,13 +95,9 @@ def test_a_method_of_another_package_runs_beside_the_users_own_folders(installed
         (installed.work / package / "__init__.py").write_text("raise RuntimeError('this is not ours')\n")
     tokenizer = installed.work / "tokenizer"
     tiny_tokenizer().save_pretrained(tokenizer)
-    questions = [{"question_id": number, "category": "cats", "turns": ["what?"]} for number in range(2)]
-    answers = [{"question_id": n, "choices": [{"index": 0, "turns": [text]}]} for n, text in enumerate(TEXTS)]
-    for name, rows in (("questions", questions), ("answers", answers)):
-        (installed.work / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    model = ["model=recorded", "model.answers=answers.jsonl", f"model.tokenizer={tokenizer}", "model/template=raw"]
-    asked = ["benchmark=alpaca", "benchmark.question_file=questions.jsonl", "paths.output=runs"]
-    for arguments in (["run", *model, *asked, "method=repeat_last", "method.budget=3"], ["tables", "runs"]):
+    write_replay(installed.work, [[text] for text in TEXTS])
+    replay = [*replay_of(installed.work), f"model.tokenizer={tokenizer}", "paths.output=runs"]
+    for arguments in (["run", *replay, "method=repeat_last", "method.budget=3"], ["tables", "runs"]):
         done = installed.aded(*arguments)
         assert done.returncode == 0, done.stderr
     assert "repeat_last" in done.stdout

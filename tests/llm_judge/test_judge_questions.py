@@ -36,7 +36,6 @@ def test_fastchats_format(tmp_path: Path) -> None:
         ([line(81, "a"), line(5, "b")], "line 2: question 5 belongs to another benchmark"),
         ([line(81, "a", "")], "line 1: turns[1]: "),
         ([{"task_id": "HumanEval/0", "completion": "x"}], "line 1: question_id: "),
-        (["{"], "line 1 is no JSON"),
         ([{**line(81, "a"), "category": 5}], "line 1: category: "),
         (['{"question_id": 81, "turns": ["\\ud800"]}'], "no UTF-8 text"),
         ([], "holds no question"),

@@ -16,6 +16,8 @@ from aded.records.metrics import summarise
 from aded.records.rows import MachineUse, Row, Slices, Timing, to_json
 
 MACHINE: dict[str, Any] = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
+NAMES: dict[str, Any] = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
+"""Of a run, where they say nothing."""
 
 
 def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> Row:

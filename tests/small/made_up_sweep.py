@@ -26,7 +26,7 @@ def write_sweep(folder: Path) -> Path:
         settings |= {"method.adaptation": "session"} if method == "aded_backoff" else {}
         known: dict[str, Any] = {"model": model, "benchmark": benchmark, "method": method, "settings": settings}
         path = folder / f"{model}-{benchmark}-{method}"
-        _write_trees(write_run(path, rows, answers=None, engine="eager", **known), rows[0])
+        write_trees(write_run(path, rows, answers=None, engine="eager", **known), rows[0])
     cold = {"method.budget": 64, "method.adaptation": "prompt", "benchmark.default._partial_": False}
     known = {"model": MODELS[0], "benchmark": BENCHMARKS[0], "answers": None}
     rows = _rows(2, 40, seed=100)
@@ -63,7 +63,8 @@ def _rows(most: int, steps: int, *, seed: int, questions: int = 6, plain: float 
     return made
 
 
-def _write_trees(run: Path, answer: Row) -> None:
+def write_trees(run: Path, answer: Row, texts: dict[str, str] | None = None) -> None:
+    """The trees of a row, each a chain of what was accepted beside nodes that were not. texts: of tokens."""
     steps, at = [], 1
     for length, nodes in zip(answer.accept_lengths, answer.drafted_nodes, strict=True):
         tokens = [*answer.token_ids[at - 1 : at - 1 + length], *range(nodes + 1 - length)]
@@ -72,5 +73,6 @@ def _write_trees(run: Path, answer: Row) -> None:
         bonus = answer.token_ids[at + length - 1]
         steps.append(RecordedTree(tokens, parents, [0.5] * (nodes + 1), parts, list(range(length)), bonus))
         at += length
-    texts = {str(token): f" a rather long token {token}" for token in answer.token_ids}
-    (run / "trees.jsonl").write_text(to_json(AnswerTrees("0", 0, "Write it.", texts, steps, 0)) + "\n")
+    texts = texts or {str(token): f" a rather long token {token}" for token in answer.token_ids}
+    trees = AnswerTrees(answer.question_id, 0, "Write it.", texts, steps, 0)
+    (run / "trees.jsonl").write_text(to_json(trees) + "\n")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from datastore.cleaning.cleaning import Cleaning
 from datastore.corpora.corpus import Conversation, Corpus
 
 TEXTS = ["abcab", "ab", "the cat sat on the mat", "a", "the dog sat on the log"]
@@ -12,15 +13,15 @@ CODE = ["corpus@datastore.corpus=jsonl", "datastore.corpus.path=code.jsonl"]
 
 
 class Texts(Corpus):
-    """Given documents, each a conversation; counts how often they are read."""
+    """Given conversations, or documents that are one each; counts how often they are read."""
 
-    def __init__(self, *texts: str) -> None:
-        super().__init__("texts", texts=texts)
+    def __init__(self, *texts: str | Conversation, cleaning: Cleaning | None = None) -> None:
+        super().__init__("texts", cleaning or Cleaning(), texts=texts)
         self.all, self.reads, self.source = texts, 0, "given texts"
 
     def conversations(self) -> Iterator[Conversation]:
         self.reads += 1
-        yield from (Conversation([text], 0) for text in self.all)
+        yield from (Conversation([one], 0) if isinstance(one, str) else one for one in self.all)
 
 
 def write_code(folder: Path) -> None:

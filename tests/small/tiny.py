@@ -1,6 +1,8 @@
 """Small things to test with: random models, a tokenizer of characters, random trees, an obedient sampler."""
 
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Sampler
 from aded.core.tree import DraftTree
 
@@ -119,6 +122,17 @@ def paths_of(tree: DraftTree) -> list[tuple[int, ...]]:
     return [tuple(tree.tokens[path_to(tree, node)[1:]].tolist()) for node in range(1, len(tree))]
 
 
+def drafted_along(drafter: Drafter, prompt: list[int], answer: list[int]) -> list[DraftTree]:
+    """The trees of an answer of which each step decides one token."""
+    drafter.begin(np.array(prompt))
+    trees, text = [], [*prompt, *answer]
+    for known in range(len(prompt), len(text)):
+        drafter.observe(Step(DraftTree.root(text[known - 1]), [0], text[known]))
+        trees.append(drafter.draft(np.array(text[: known + 1])))
+    drafter.end()
+    return trees
+
+
 class Obedient(Sampler):
     """A sampler that accepts the path it is given, whatever the logits say."""
 
@@ -128,6 +142,26 @@ class Obedient(Sampler):
     def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
         path, self.path = self.path, [0]
         return path, self.token
+
+
+def save_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast | None = None) -> Path:
+    """With a tokenizer, as `model=FOLDER` takes it."""
+    model.save_pretrained(folder)
+    (tokenizer or tiny_tokenizer()).save_pretrained(folder)
+    return folder
+
+
+@cache
+def chat_model() -> Any:
+    """A model with all of the tokenizer's tokens, kept: leave it as it is."""
+    return tiny_model(vocab_size=128)
+
+
+def generated(model: Any, prompt: Sequence[int] | np.ndarray, tokens: int, **settings: Any) -> list[int]:
+    """The greedy answer of transformers' own `generate`."""
+    ids, asked = torch.tensor([list(prompt)]), {"do_sample": False, "max_new_tokens": tokens, **settings}
+    answer = model.generate(ids, attention_mask=torch.ones_like(ids), **asked)
+    return answer[0, len(prompt) :].tolist()
 
 
 def plain_logits(model: PreTrainedModel, ids: Sequence[int]) -> torch.Tensor:

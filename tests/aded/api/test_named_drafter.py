@@ -2,12 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from own_drafters import Noting
 from small_ngrams import write_small_ngrams
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
@@ -15,7 +15,6 @@ import aded
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.shared import SharedDrafter
 from aded.bench.build import checked_config
-from aded.config import choices
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
@@ -39,14 +38,6 @@ def test_it_drafts_from_its_text_and_from_its_corpus(file: Path) -> None:
         drafter, text = aded.drafter("aded_backoff", datastore=datastore, cost="none"), np.array([20, 21, 22])
         drafter.begin(text)
         assert 23 in drafter.draft(text).tokens
-
-
-def test_settings_are_merged_into_the_config() -> None:
-    mine: Any = aded.drafter("aded_backoff", contexts={"prompt": 2}, budget=5).unsized
-    assert (mine.experts.options.longest.tolist(), mine.budget) == ([0, 3, 5, 2, 0], 5)
-    full, nine = (aded.drafter("aded", draft_maker=maker).unsized for maker in ("full", {"iterations": 9}))
-    assert type(full.draft_maker).__name__ == "Full"  # type: ignore[attr-defined]
-    assert nine.draft_maker.iterations == 9  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -83,41 +74,22 @@ def test_wrong_names_and_files_are_refused(tmp_path: Path, file: Path) -> None:
         drafter.check_tokenizer(tiny_tokenizer(["zzz"]))
 
 
-class Mine(Autoregressive):
-    """Remembers what it was asked."""
-
-    adaptation = "session"
-
-    def __init__(self, budget: int = 3) -> None:
-        self.budget, self.calls = budget, list[str]()
-
-    def setup(self, target: object) -> None:
-        self.calls.append("setup")
-
-    def reset(self) -> None:
-        self.calls.append("reset")
-
-
-def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("theirs", "test_named_drafter:Mine", choices.ENTRY_POINTS)
-    monkeypatch.setattr(choices, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
-    theirs = aded.drafter("theirs", budget=7)
-    assert (theirs.name, theirs.drafter.budget) == ("theirs", 7)
-    assert isinstance(aded.drafter("custom", _target_="test_named_drafter.Mine"), NamedDrafter)
-    mine = Mine()
+def test_a_class_of_ones_own() -> None:
+    assert isinstance(aded.drafter("custom", _target_="own_drafters.Noting"), NamedDrafter)
+    mine = Noting()
     assert aded.drafter(mine).drafter is as_drafter(mine).drafter is mine
     with pytest.raises(BadInput, match=r"^drafter: is made already"):
         aded.drafter(mine, budget=3)
 
 
 def test_a_copy_of_a_drafter_is_reset_and_the_drafter_is_left_alone() -> None:
-    mine = Mine()
+    mine = Noting()
     copied: Any = as_drafter(mine).fresh().unsized
     assert (mine.calls, copied.calls) == ([], ["reset"])
 
 
 def test_a_drafter_is_set_up_once_for_a_model_and_forgets_at_another() -> None:
-    mine, first, second = Mine(), EagerTarget(tiny_model()), WeightlessTarget()
+    mine, first, second = Noting(), EagerTarget(tiny_model()), WeightlessTarget()
     for target in (first, first, second, second, first):
         as_drafter(mine).setup(target)
     assert mine.calls == ["setup", "reset", "setup", "reset", "setup"]

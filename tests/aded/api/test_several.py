@@ -1,6 +1,5 @@
 """Several methods: aded.compare as a paired run on a model of one's own, aded.replay as a run with model=recorded."""
 
-import json
 import re
 import threading
 from dataclasses import fields
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 from answer_lines import fastchat, written
+from own_drafters import Noting
 from tiny import tiny_model, tiny_tokenizer
 
 import aded
@@ -16,12 +16,9 @@ from aded.bench.build import checked_config
 from aded.bench.progress import Progress
 from aded.bench.run import run
 from aded.config.command_line import compose_config
-from aded.core.target import Target
 from aded.errors import BadInput
-from aded.files.datastores.ngram_file import NgramFile, no_ngrams
 from aded.files.models.plain_tokenizer import PlainTokenizer
 from aded.records.summary import Summary
-from baselines.autoregressive import Autoregressive
 
 PROMPTS: list[Any] = ["the cat sat on the mat, the cat", [7, 8, 9, 7, 8], [{"role": "user", "content": "a cat"}]]
 
@@ -52,35 +49,14 @@ def test_the_parts_of_a_method_are_in_its_row_and_drawn_answers_are_identical_to
     assert report.identical_outputs[0] == 3
 
 
-class Mine(Autoregressive):
-    """Counts its answers."""
-
-    adaptation = "session"
-    target: Target | None = None
-    answers = 0
-
-    def __init__(self, datastore: NgramFile) -> None:
-        self.datastore = datastore
-
-    def setup(self, target: Target) -> None:
-        self.target = target
-
-    def end(self) -> None:
-        self.answers += 1
-
-    def reset(self) -> None:
-        self.answers = 0
-
-
 def test_what_a_drafter_of_ones_own_has_learned_stays_with_it() -> None:
-    model, tokenizer, mine = tiny_model(vocab_size=128), tiny_tokenizer(), Mine(no_ngrams())
+    model, tokenizer, mine = tiny_model(vocab_size=128), tiny_tokenizer(), Noting()
     aded.generate(model, tokenizer, "the cat", drafter=mine, max_new_tokens=4)
-    target, file = mine.target, mine.datastore
-    assert compared([mine]).method.tolist() == ["Mine"]
-    assert mine.answers == 1
-    assert (mine.target, mine.datastore) == (target, file)
+    before = list(mine.calls)
+    assert compared([mine]).method.tolist() == ["Noting"]
+    assert mine.calls == before == ["setup", "begin", "end"]
     mine.lock = threading.Lock()  # type: ignore[attr-defined]
-    with pytest.raises(BadInput, match=r"^drafter: Mine cannot be copied"):
+    with pytest.raises(BadInput, match=r"^drafter: Noting cannot be copied"):
         compared([mine])
 
 
@@ -91,7 +67,6 @@ def test_what_a_drafter_of_ones_own_has_learned_stays_with_it() -> None:
         ({"prompts": []}, "prompts: must not be empty"),
         ({"prompts": [""]}, "prompt: has no token"),
         ({"methods": "aded"}, "methods: must be a list"),
-        ({"max_new_tokens": 0}, "max_new_tokens: 0 must be 1 or more"),
         ({"temperature": 1e-9}, "temperature: 1e-09 must be 0 (greedy)"),
         ({"stop": [""]}, "stop"),
         ({"tokenizer": None}, "tokenizer: NoneType is no tokenizer"),
@@ -134,7 +109,7 @@ def files(tmp_path: Path) -> Path:
         "prompted": [{"prompt": turns[0], "answer": said[0]} for turns, said in zip(TURNS, ANSWERS, strict=True)],
     }
     for name, lines in rows.items():
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        written(tmp_path, *lines, name=f"{name}.jsonl")
     return tmp_path
 
 
@@ -176,7 +151,7 @@ def test_a_limit_takes_each_category_in_turn(tmp_path: Path) -> None:
     """Of two questions of one turn and one of two, which has another category."""
     turns = [("a", 1), ("a", 1), ("b", 2)]
     asked = [{"question_id": n, "category": one, "turns": ["a"] * count} for n, (one, count) in enumerate(turns)]
-    questions = written(tmp_path, *asked).rename(tmp_path / "q.jsonl")
+    questions = written(tmp_path, *asked, name="q.jsonl")
     answers = written(tmp_path, *(fastchat(n, *["a b a"] * count) for n, (_, count) in enumerate(turns)))
     settings: dict[str, Any] = {"questions": questions, "template": "raw", "limit": 2}
     (found,) = aded.replay(answers, tiny_tokenizer(), ["prompt_lookup"], **settings)

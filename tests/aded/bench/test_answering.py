@@ -59,10 +59,7 @@ def answers(rows: list[dict[str, Any]]) -> list[Any]:
     return [(row["token_ids"], row["accept_lengths"], row["drafted_nodes"], row["identical"]) for row in rows]
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["token_recycling", "prompt_lookup", pytest.param("lookahead", marks=pytest.mark.thorough)],
-)
+@pytest.mark.parametrize("method", ["token_recycling", "prompt_lookup"])
 def test_disturbed_questions_are_decoded_again(
     shell: Shell, set_noise: SetNoise, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

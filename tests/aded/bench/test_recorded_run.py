@@ -2,11 +2,10 @@
 
 import json
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from answer_lines import fastchat, written
+from answer_lines import TEXTS, fastchat, replay_of, write_replay, written
 from answer_lines import row as recorded_row
 from omegaconf import OmegaConf
 from shell import Shell
@@ -19,9 +18,7 @@ from aded.bench.questions import Question
 from aded.bench.recording import Recording, load_for_replay
 from aded.errors import BadInput
 
-CHAT = "model/template=chat"
 SAME = ("question_id", "token_ids", "accept_lengths", "drafted_nodes")
-TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +30,9 @@ def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shell(shell: Shell, folder: Path, datastore: Path, tmp_path: Path) -> Shell:
     """Replays the answers to three questions of two turns."""
-    shell.usual += [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    write_replay(tmp_path, [TEXTS[n : n + 2] for n in range(3)])
+    shell.usual += [*replay_of(tmp_path), f"model.tokenizer={folder}", f"datastore.path={datastore}"]
     return shell
-
-
-def chat_files(where: Path, order: Sequence[int] = (0, 1, 2)) -> list[str]:
-    """The overrides for the questions in the given order, and their answers."""
-    questions = [{"question_id": n, "category": "cats", "turns": [f"what {n}?", "and then?"]} for n in order]
-    asked = written(where, *questions).rename(where / f"questions{order[0]}.jsonl")
-    answers = written(where, *(fastchat(n, TEXTS[n], TEXTS[n + 1]) for n in range(3)))
-    return ["model=recorded", f"model.answers={answers}", "benchmark=alpaca", f"benchmark.question_file={asked}"]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +51,7 @@ def test_replaying_a_run_reproduces_its_accepted_lengths(
     assert shell(*method.split()[1:], *model)[0] == 0
     measured, recording = shell.rows(), shell.out / "rows.jsonl"
     shell.out = tmp_path / "replay"
-    recorded = ["model=recorded", f"model.answers={recording}", f"model.tokenizer={folder}", CHAT]
+    recorded = ["model=recorded", f"model.answers={recording}", f"model.tokenizer={folder}", "model/template=chat"]
     assert shell(*method.split()[1:], *recorded)[0] == 0
     for key in (*SAME, "turn", "prompt_tokens", "stop_reason"):
         assert [row[key] for row in shell.rows()] == [row[key] for row in measured], key
@@ -133,11 +123,12 @@ def test_the_second_turn_has_the_whole_recorded_answer(shell: Shell, tmp_path: P
 def test_the_order_of_questions_matters_to_a_session_alone(
     shell: Shell, tmp_path: Path, adaptation: str, independent: bool
 ) -> None:
-    found = []
-    for order in ((0, 1, 2), (2, 1, 0)):
-        shell.out = tmp_path / f"first{order[0]}"
+    found, questions = [], (tmp_path / "questions.jsonl").read_text().splitlines(keepends=True)
+    for order in (1, -1):
+        shell.out = tmp_path / str(order)
+        (tmp_path / "questions.jsonl").write_text("".join(questions[::order]))
         method = ["method=aded", f"method.adaptation={adaptation}", "method.gain=0.5", "method.budget=3"]
-        assert shell(*chat_files(tmp_path, order), *method)[0] == 0
+        assert shell(*method)[0] == 0
         found.append({(row["question_id"], row["turn"]): row["accept_lengths"] for row in shell.rows()})
     assert (found[0] == found[1]) is independent
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answer_lines import fastchat, written
+from answer_lines import replay_of, write_replay
 from shell import Shell
 from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
@@ -24,20 +24,8 @@ def place(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     draw = random.Random(0)
     texts = [" ".join(draw.choices(["cat", "rat", "mat", "hat", "the", "on"], k=25)) for _ in range(2 * QUESTIONS)]
     write_small_ngrams(place / "tiny.ngrams", texts[:3], 128, tokenizer=tiny_tokenizer())
-    questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
-    written(place, *questions).rename(place / "questions.jsonl")
-    written(place, *(fastchat(n, texts[2 * n] + " ", texts[2 * n + 1] + " ") for n in range(QUESTIONS)))
+    write_replay(place, [[f"{text} " for text in texts[2 * n : 2 * n + 2]] for n in range(QUESTIONS)])
     return place
-
-
-def overrides_of(place: Path, target: str, method: str) -> list[str]:
-    models = {
-        "model": [f"model={place}", "model.dtype=float32", "pairing=off", "benchmark.max_new_tokens=24"],
-        "recorded": ["model=recorded", f"model.answers={place / 'answers.jsonl'}", f"model.tokenizer={place}"],
-    }
-    template = ["model/template=chat"] if target == "recorded" else []
-    benchmark = ["benchmark=alpaca", f"benchmark.question_file={place / 'questions.jsonl'}"]
-    return [*models[target], *template, *benchmark, f"datastore.path={place / 'tiny.ngrams'}", *method.split()]
 
 
 def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -51,22 +39,17 @@ def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ("model", f"{SESSION} method.cost=none decoding=nucleus", 1),
         ("model", "method=token_recycling method.cost=none", 1),
         ("recorded", "method=aded_backoff", 2),
-        *(
-            pytest.param(target, f"method={method}", 3, marks=pytest.mark.thorough)
-            for target, method in (
-                ("recorded", "aded method.adaptation=prompt method.budget=3"),
-                ("recorded", "aded_best_first"),
-                ("model", "aded_backoff method.cost=none"),
-                ("model", "sglang_ngram method.cost=none"),
-                ("model", "trt_suffix_automaton method.adaptation=session method.cost=none"),
-            )
-        ),
     ],
 )
 def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
     shell: Shell, place: Path, target: str, method: str, cuts: int
 ) -> None:
-    run = overrides_of(place, target, method)
+    *replay, benchmark, questions = replay_of(place)
+    models = {
+        "model": [f"model={place}", "model.dtype=float32", "pairing=off", "benchmark.max_new_tokens=24"],
+        "recorded": [*replay, f"model.tokenizer={place}"],
+    }
+    run = [*models[target], benchmark, questions, f"datastore.path={place / 'tiny.ngrams'}", *method.split()]
     code, *output = shell(*run)
     assert code == 0
     assert "finished questions again" not in "".join(output), "there are none"

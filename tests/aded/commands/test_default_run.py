@@ -8,13 +8,11 @@ from command import Command
 from aded.commands import sweep
 from aded.report.plots.catalogue import PLOTS
 
-MAKEFILE = Path(__file__).parents[3] / "Makefile"
-
 
 def test_make_run_reports(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     """The command of `make run`, for a tiny model, two methods that need no files, one plot and no W&B."""
-    out = tmp_path / "cpu_default"
-    (recipe,) = re.findall(r"^run:.*\n\t@.*\$\(BIN\)/aded sweep (.*)\n", MAKEFILE.read_text(), re.MULTILINE)
+    out, makefile = tmp_path / "cpu_default", Path(__file__).parents[3] / "Makefile"
+    (recipe,) = re.findall(r"^run:.*\n\t@.*\$\(BIN\)/aded sweep (.*)\n", makefile.read_text(), re.MULTILINE)
     monkeypatch.setattr("aded.commands.plots.PLOTS", {"throughput": PLOTS["throughput"]})
     tiny = [f"model={folder}", "method=prompt_lookup,token_recycling", "benchmark.max_new_tokens=8"]
     quick = ["logger=none", "benchmark.limit=2", "model.kernels=torch", "progress=false", f"paths.output={out}"]

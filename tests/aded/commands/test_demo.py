@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny import tiny_model, tiny_tokenizer
+from tiny import save_model, tiny_model, tiny_tokenizer
 
 import aded
 from aded.commands.demo import DRAFTED, RESET, DemoSettings, chat, lines_of, prose, show
@@ -17,9 +17,8 @@ LINES = ["the cat sat on the mat, the cat sat", "on the mat"]
 
 @pytest.fixture
 def settings(tmp_path: Path) -> DemoSettings:
-    tiny_model(vocab_size=128, max_position_embeddings=512).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    return DemoSettings(model=str(tmp_path), method="prompt_lookup", max_new_tokens=40)
+    folder = save_model(tmp_path, tiny_model(vocab_size=128, max_position_embeddings=512))
+    return DemoSettings(model=str(folder), method="prompt_lookup", max_new_tokens=40)
 
 
 def test_answers_are_the_models_and_the_chat_goes_on(settings: DemoSettings) -> None:

@@ -4,10 +4,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
-from answer_lines import written
+from answer_lines import TEXTS, written
 from packed import small_pack
 from shell import Shell
+from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
 
 import aded
@@ -17,14 +19,13 @@ from aded.files.pack import read_about, read_pack
 from aded.identity import tokenizer_fingerprint
 
 SAME = ("question_id", "turn", "category", "prompt_tokens", "token_ids", "accept_lengths", "drafted_nodes")
-TEXTS = ("the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat")
 
 
 @pytest.fixture
 def model(folder: Path, tmp_path: Path) -> Sequence[str]:
     """The arguments of a run whose second turns have answers in their prompts."""
-    questions = [{"question_id": n, "category": "cats", "turns": [text, "and then?"]} for n, text in enumerate(TEXTS)]
-    written(tmp_path, *questions).rename(tmp_path / "question.jsonl")
+    asked = ({"question_id": n, "category": "cats", "turns": [TEXTS[n], "and then?"]} for n in range(3))
+    written(tmp_path, *asked, name="question.jsonl")
     benchmark = ["benchmark=alpaca", f"benchmark.question_file={tmp_path / 'question.jsonl'}"]
     benchmark += ["benchmark.max_new_tokens=24", "datastore.path=null", "progress=false"]
     return [f"model={folder}", "model.dtype=float32", *benchmark]
@@ -110,14 +111,15 @@ def test_a_place_that_takes_no_pack_is_refused_before_the_run(
     assert sorted(folder.iterdir()) == before
 
 
-def test_a_replay_needs_methods_and_a_datastore_of_its_tokenizer(tmp_path: Path, ngram_file: object) -> None:
+def test_a_replay_needs_methods_and_a_datastore_of_its_tokenizer(tmp_path: Path) -> None:
     small_pack(tmp_path)
+    ngrams = write_small_ngrams(tmp_path / "a.ngrams", [np.arange(9)], 16)
     (found,) = aded.replay(tmp_path, methods=["prompt_lookup"])
     assert found.repetitive_share is None, "the answers have no text"
     assert (found.turns, found.mean_accepted_tokens) == (3, found.new_tokens / found.steps)
     assert (found.mean_accepted_tokens or 0) > 1.5
     for arguments, line in (
-        ({"methods": ["aded"], "datastore": ngram_file}, "was built with"),
+        ({"methods": ["aded"], "datastore": ngrams}, "was built with"),
         ({"methods": ["prompt_lookup"], "questions": "mt_bench"}, "questions: .* is a pack, which has its own"),
     ):
         with pytest.raises(BadInput, match=line):

@@ -9,13 +9,12 @@ from urllib.parse import unquote
 
 import pytest
 from made_up_run import row, times, write_run
+from made_up_sweep import write_trees
 
 from aded.commands.report import ReportSettings, run, write_report
 from aded.core.drafter import PartUse
 from aded.errors import BadInput
 from aded.records.finished_runs import read_begun
-from aded.records.rows import to_json
-from aded.records.trees import AnswerTrees, RecordedTree
 from aded.report.lines import lines_of
 from aded.report.page import trees as page_trees
 from aded.report.page.tables import definitions
@@ -23,25 +22,13 @@ from aded.report.page.tables import definitions
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e&\0"
 
 
-def answer(tokens: list[int], lengths: list[int], texts: dict[str, str] | None = None) -> AnswerTrees:
-    steps, at = [], 1
-    for length in lengths:
-        drafts = tokens[at : at + length - 1]
-        parents, parts = [-1, *range(length - 1), 0], ["", *["corpus"] * len(drafts), "prompt"]
-        known = [1.0] + [0.25] * length, parts, list(range(length)), tokens[at + length - 1]
-        steps.append(RecordedTree([tokens[at - 1], *drafts, 99], parents, *known))
-        at += length
-    return AnswerTrees("1", 0, "the prompt", texts or {}, steps, 0)
-
-
 def measured(folder: Path, method: str, seconds: float, **known: Any) -> Path:
     rows = [row(number, 0, [3, 2], drafted_nodes=[3, 2], **times(seconds, 2.0, 5)) for number in range(1, 4)]
     return write_run(folder / method, rows, method=method, answers=None, **known)
 
 
-def with_trees(folder: Path, texts: dict[str, str] | None = None) -> Path:
-    (folder / "trees.jsonl").write_text(to_json(answer([0, 1, 2, 3, 4, 5], [3, 2], texts)) + "\n")
-    return folder
+def with_trees(folder: Path, texts: dict[str, str] | None = None) -> None:
+    write_trees(folder, read_begun(folder).rows[0], texts)
 
 
 def page_of(folder: Path) -> str:

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import VOCABULARY, random_tree, tiny_model
-from transformers import PreTrainedModel
+from own_drafters import Hiding, Knowing
+from tiny import VOCABULARY, generated, tiny_model
 
 from aded.core.decode import Answer, decode
 from aded.core.decoding import Decoding
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy, Recorded, Sampler
 from aded.core.slices import WHOLE_ANSWER, Arm, take_turns
 from aded.core.tree import DraftTree
@@ -25,48 +24,6 @@ from baselines.autoregressive import Autoregressive
 
 PROMPT = np.arange(10, 30, dtype=np.int64)
 TOKENS = 48
-
-
-class Oracle(Drafter):
-    """Knows the answer and drafts its next `ahead` tokens, alone."""
-
-    def __init__(self, answer: list[int], ahead: int) -> None:
-        self.answer, self.ahead = answer, ahead
-
-    def end_at(self, eos_token_ids: Collection[int]) -> None:
-        self.ends = eos_token_ids
-
-    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        self.prompt = len(prompt_ids)
-        self.rng = np.random.default_rng(seed)
-        self.seen: list[Step] = []
-
-    def observe(self, step: Step) -> None:
-        self.seen.append(step)
-
-    def coming(self, context: np.ndarray) -> list[int]:
-        done = len(context) - self.prompt
-        assert context[self.prompt :].tolist() == self.answer[:done], "the context is the answer so far"
-        return self.answer[done : done + self.ahead]
-
-    def draft(self, context: np.ndarray) -> DraftTree:
-        return DraftTree.chain(int(context[-1]), self.coming(context))
-
-
-class Adversary(Oracle):
-    """Hides some of the answer's next tokens in a tree of wrong ones; now and then it is all wrong, or silent."""
-
-    def draft(self, context: np.ndarray) -> DraftTree:
-        root, rng = int(context[-1]), self.rng
-        kind = rng.integers(5)
-        if kind < 2:
-            return random_tree(rng, int(rng.integers(1, 20)), root)
-        true = self.coming(context)
-        sequences = [
-            [*true[: rng.integers(len(true) + 1)], *rng.integers(VOCABULARY, size=rng.integers(1, 4)).tolist()]
-            for _ in range(2)
-        ]
-        return DraftTree.from_sequences(root, sequences if kind < 4 else [*sequences, true], budget=24)
 
 
 @cache
@@ -98,22 +55,14 @@ def check_accounts(answer: Answer) -> None:
     assert all(1 <= accepted <= 1 + drafted for accepted, drafted in pairs)
 
 
-def generated(model: PreTrainedModel, prompt: np.ndarray, tokens: int = TOKENS, eos: int | None = None) -> list[int]:
-    ids = torch.from_numpy(prompt)[None]
-    out = model.generate(  # type: ignore[operator]
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=tokens, eos_token_id=eos
-    )
-    return out[0, len(prompt) :].tolist()
-
-
 @pytest.mark.parametrize("name", ["llama", "qwen2-window", "mistral-window", "gemma2-window", "gemma3-window"])
 @pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:1], PROMPT[:2]], ids=len)
 def test_greedy_answers_are_those_of_generate(name: str, prompt: np.ndarray) -> None:
-    expected = generated(target_of(name).model, prompt)
+    expected = generated(target_of(name).model, prompt, TOKENS)
     assert len(set(expected)) > 5, "an answer that repeats one token shows nothing"
     assert run(Autoregressive(), name, prompt).token_ids == expected
     for seed in range(3):
-        answer = run(Adversary(expected, 5), name, prompt, seed=seed)
+        answer = run(Hiding(expected, 5), name, prompt, seed=seed)
         assert answer.token_ids == expected
         assert len(set(answer.accept_lengths)) >= 3, "some drafts are accepted whole, some in part, some not at all"
 
@@ -124,10 +73,10 @@ def test_sampled_answers_are_those_of_autoregressive_decoding(temperature: float
     for seed in range(3):
         sampler = Decoding(temperature, top_p, seed).sampler(1, 0)
         expected = run(Autoregressive(), sampler=sampler).token_ids
-        answer = run(Adversary(expected, 5), sampler=sampler, seed=seed)
+        answer = run(Hiding(expected, 5), sampler=sampler, seed=seed)
         assert answer.token_ids == expected
         assert max(answer.accept_lengths) > 2
-        again = run(Adversary(expected, 5), sampler=Recorded(expected), seed=seed)
+        again = run(Hiding(expected, 5), sampler=Recorded(expected), seed=seed)
         assert again.token_ids == expected, "each token is chosen by its own position"
         answers.append(expected)
     assert answers[0] != answers[1] != answers[2], "another seed draws another answer"
@@ -142,7 +91,7 @@ def test_each_step_has_its_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_oracle_saves_its_steps_and_observes_every_one_from_the_prompt_on() -> None:
     """49 tokens: one of the prefill, then 12 steps of three drafts and a bonus token each."""
     expected = run(Autoregressive(), tokens=49).token_ids
-    oracle = Oracle(expected, 3)
+    oracle = Knowing(expected, 3)
     answer = run(oracle, tokens=49)
     assert (answer.token_ids, answer.accept_lengths, answer.drafted_nodes) == (expected, [4] * 12, [3] * 12)
     prompt, *steps = oracle.seen
@@ -154,11 +103,12 @@ def test_an_oracle_saves_its_steps_and_observes_every_one_from_the_prompt_on() -
 @pytest.mark.parametrize("ahead", [0, 3, TOKENS])
 def test_eos_inside_a_step_ends_the_answer_and_nothing_below_it_is_verified(ahead: int) -> None:
     target = target_of("llama")
-    expected = generated(target.model, PROMPT)
+    expected = generated(target.model, PROMPT, TOKENS)
     eos = next(token for at, token in enumerate(expected) if at > 9 and token not in expected[:at])
-    oracle = Oracle(expected, ahead)
+    oracle = Knowing(expected, ahead)
     answer = run(oracle, eos={eos})
-    assert answer.token_ids == generated(target.model, PROMPT, eos=eos) == expected[: expected.index(eos) + 1]
+    wanted = generated(target.model, PROMPT, TOKENS, eos_token_id=eos)
+    assert answer.token_ids == wanted == expected[: expected.index(eos) + 1]
     assert (answer.stop_reason, oracle.ends) == ("eos", {eos})
     observed = [token for step in oracle.seen for token in step.new_tokens]
     assert observed == answer.token_ids, "what was accepted behind the end is no part of the text"
@@ -171,7 +121,7 @@ def test_a_stop_rule_inside_a_step_ends_the_answer(ahead: int) -> None:
     expected = run(Autoregressive()).token_ids
     stops = [expected[at : at + 2] for at in range(12, 20)]
     end = next(n for n in range(2, TOKENS) if expected[n - 2 : n] in stops)
-    answer = run(Oracle(expected, ahead), stop=lambda ids: ids[-2:] in stops)
+    answer = run(Knowing(expected, ahead), stop=lambda ids: ids[-2:] in stops)
     assert (answer.token_ids, answer.stop_reason) == (expected[:end], "stop_string")
     answer = run(Autoregressive(), stop=lambda ids: True)
     assert (len(answer.token_ids), answer.accept_lengths, answer.stop_reason) == (1, [], "stop_string")
@@ -179,8 +129,8 @@ def test_a_stop_rule_inside_a_step_ends_the_answer(ahead: int) -> None:
 
 @pytest.mark.parametrize("tokens", [1, 2, 3, 7])
 def test_the_limit_holds_inside_a_step(tokens: int) -> None:
-    expected = generated(target_of("llama").model, PROMPT)
-    answer = run(Oracle(expected, 8), tokens=tokens)
+    expected = generated(target_of("llama").model, PROMPT, TOKENS)
+    answer = run(Knowing(expected, 8), tokens=tokens)
     assert (answer.token_ids, answer.stop_reason) == (expected[:tokens], "limit")
     assert sum(answer.drafted_nodes) <= max(0, tokens - 2), "no draft goes past the limit"
     with pytest.raises(BadInput, match=r"^max_new_tokens: "):
@@ -190,22 +140,11 @@ def test_the_limit_holds_inside_a_step(tokens: int) -> None:
 @pytest.mark.parametrize("length", [1, 15, 16, 20])
 def test_the_models_context_limits_the_answer(length: int) -> None:
     model = tiny_model("llama", max_position_embeddings=16)
-    expected = generated(model, PROMPT[:length], tokens=16 - length) if length < 16 else []
-    drafter = Oracle(expected, 8)
+    expected = generated(model, PROMPT[:length], 16 - length) if length < 16 else []
+    drafter = Knowing(expected, 8)
     answer = decode(EagerTarget(model), drafter, PROMPT[:length], Greedy(), max_new_tokens=TOKENS)
     assert (answer.token_ids, answer.stop_reason) == (expected, "limit" if expected else "context")
     check_accounts(answer)
-
-
-class Drafts(Drafter):
-    """Drafts what a function makes of the context."""
-
-    def __init__(self, make: Callable[[np.ndarray], Any]) -> None:
-        self.make = make
-
-    def draft(self, context: np.ndarray) -> DraftTree:
-        tree: DraftTree = self.make(context)
-        return tree
 
 
 def written_into(context: np.ndarray) -> DraftTree:
@@ -223,15 +162,17 @@ def written_into(context: np.ndarray) -> DraftTree:
         ),
         (lambda context: DraftTree.chain(int(context[-2]) + 1, [1, 2]), "root is"),
         (written_into, "root is"),
-        (lambda context: [1], r"Drafts.draft returned list; .*DraftTree.chain\("),
-        (lambda context: None, "Drafts.draft returned None; "),
-        (lambda context: context, "Drafts.draft returned ndarray; "),
+        (lambda context: [1], r"Autoregressive.draft returned list; .*DraftTree.chain\("),
+        (lambda context: None, "Autoregressive.draft returned None; "),
+        (lambda context: context, "Autoregressive.draft returned ndarray; "),
     ],
 )
 def test_a_wrong_tree_is_refused(make: Callable[[np.ndarray], Any], problem: str) -> None:
     """Another root would be read as text, and the answer be another without a word."""
+    drafter = Autoregressive()
+    drafter.draft = make  # type: ignore[assignment, method-assign]
     with pytest.raises(BadInput, match=f"^drafter: .*{problem}"):
-        run(Drafts(make), tokens=8)
+        run(drafter, tokens=8)
 
 
 LENGTHS = st.lists(st.integers(1, 5), max_size=30)

@@ -93,33 +93,14 @@ def test_a_penalty_is_that_of_transformers_at_each_node_with_its_own_text(
     assert sampler.begin(prompt).walk(root, rows[:1], 0) == first, "each answer begins anew"
 
 
-def test_a_biased_drafter_leaves_the_distribution_of_two_tokens() -> None:
-    rng = np.random.default_rng(5)
-    first, second = torch.from_numpy(rng.normal(size=4)), torch.from_numpy(rng.normal(size=(4, 4)))
-    tree = DraftTree.from_sequences(0, [[3, 3], [3, 0], [1, 2]], budget=9)
-    # The root's row is `first`; a node one below it holds the row of its token, deeper ones are not read.
-    rows = torch.stack([first, *(second[token] for token in tree.tokens[1:])])
-    counts = np.zeros((4, 4))
-    for seed in range(DRAWS):
-        sampler = Sampled(0.8, 0.9, seed)
-        path, bonus = sampler.walk(tree, rows, 0)
-        tokens = [*tree.tokens[path[1:]].tolist(), bonus]
-        if len(tokens) == 1:
-            tokens.append(sampler.walk(DraftTree.root(bonus), second[bonus][None], 1)[1])
-        counts[tokens[0], tokens[1]] += 1
-    p = Sampled(0.8, 0.9, 0).distribution
-    probabilities = p(first).numpy()[:, None] * torch.stack([p(row) for row in second]).numpy()
-    kept = probabilities > 0
-    assert counts[~kept].sum() == 0
-    assert p_value(counts[kept], probabilities[kept] * DRAWS) > 1e-6
-
-
 def test_positions_seeds_and_streams_draw_independently() -> None:
-    """Pairs of neighbouring draws fall into the 16 cells of a 4 x 4 table alike."""
-    row = torch.zeros(4)
-    draws = [Sampled(1.0, 1.0, 3).draw(row, position) for position in range(DRAWS + 1)]
-    counts = np.bincount([4 * a + b for a, b in pairwise(draws)], minlength=16)
-    assert p_value(counts, np.full(16, DRAWS / 16)) > 1e-6
+    """Pairs of neighbouring draws are as frequent as the product of their probabilities says."""
+    row, sampler = torch.from_numpy(np.random.default_rng(5).normal(size=6)), Sampled(0.8, 0.9, 3)
+    draws, probabilities = [sampler.draw(row, position) for position in range(DRAWS + 1)], sampler.distribution(row)
+    counts = np.bincount([6 * a + b for a, b in pairwise(draws)], minlength=36)
+    expected = np.outer(probabilities, probabilities).ravel() * DRAWS
+    assert 0 < (expected == 0).sum() == (counts[expected == 0] == 0).sum(), "what is filtered out is never drawn"
+    assert p_value(counts[expected > 0], expected[expected > 0]) > 1e-6
     samplers = [Decoding(1.0, 1.0, seed).sampler(*stream) for seed in (0, 1) for stream in ((1, 0), (1, 1), (2, 0))]
     assert len({sampler.seed for sampler in samplers if isinstance(sampler, Sampled)}) == 6
     assert Decoding(1.0).sampler(1, 0) == Decoding(1.0).sampler(1, 0)
@@ -198,11 +179,3 @@ def test_what_was_not_drawn_is_verified_as_ever() -> None:
         for tree in (DraftTree.root(0), DraftTree(np.array([0, 1, 2]), np.array([-1, 0, 0]))):
             logits = world.logits(tree)
             assert Rejection(0.8, 0.9, seed).walk(tree, logits, 3) == Sampled(0.8, 0.9, seed).walk(tree, logits, 3)
-
-
-def test_a_part_of_a_tree_keeps_what_its_nodes_were_drawn_from() -> None:
-    tree = World().tree([2, 2], np.random.default_rng(0))
-    upper = tree.up_to_depth(1)
-    assert upper.drawn is not None and tree.drawn is not None  # noqa: PT018
-    assert upper.drawn.keys() == {0, 1, 2}
-    assert all(np.array_equal(q, tree.drawn[node]) for node, q in upper.drawn.items())

@@ -8,8 +8,6 @@ from tiny import path_to, trees
 
 from aded.core.tree import DraftTree
 
-SEQUENCES = st.lists(st.lists(st.integers(0, 5), max_size=5), max_size=8)
-
 
 def paths(tree: DraftTree) -> set[tuple[int, ...]]:
     """Every node as the tokens that lead to it."""
@@ -67,7 +65,7 @@ def test_depths_ancestors_and_children_follow_the_parents(tree: DraftTree) -> No
         assert {token: tree.child(node, token) for token in range(6)} == {t: below.get(t) for t in range(6)}
 
 
-@given(SEQUENCES, st.integers(0, 12))
+@given(st.lists(st.lists(st.integers(0, 5), max_size=5), max_size=8), st.integers(0, 12))
 def test_from_sequences_holds_every_prefix_once_and_spends_the_budget_in_order(
     sequences: list[list[int]], budget: int
 ) -> None:
@@ -81,28 +79,23 @@ def test_from_sequences_holds_every_prefix_once_and_spends_the_budget_in_order(
     assert tree.parents.tolist() == whole.parents[: len(tree)].tolist()
 
 
-@given(trees(), st.integers(0, 6))
-def test_up_to_depth_keeps_the_nodes_within(tree: DraftTree, depth: int) -> None:
-    names = 1 / np.arange(1, len(tree) + 1)  # of nodes, kept as their probabilities
-    tree = DraftTree(tree.tokens, tree.parents, names)
-    cut = tree.up_to_depth(depth)
-    within = [node for node in range(len(tree)) if len(path_to(tree, node)) - 1 <= depth]
-    assert paths(cut) == {tuple(tree.tokens[path_to(tree, node)].tolist()) for node in within}
-    assert cut.probabilities is not None
-    assert cut.probabilities.tolist() == names[within].tolist()
-    assert tree.up_to_depth(int(tree.depths.max())) is tree
-
-
-@given(trees(vocabulary=6), st.sets(st.integers(0, 5), max_size=3))
-def test_up_to_tokens_keeps_no_node_below_them(tree: DraftTree, last: set[int]) -> None:
-    names = 1 / np.arange(1, len(tree) + 1)
-    tree = DraftTree(tree.tokens, tree.parents, names)
-    kept = [node for node in range(len(tree)) if not last & set(tree.tokens[path_to(tree, node)[1:-1]].tolist())]
+@given(trees(vocabulary=6), st.integers(0, 6), st.sets(st.integers(0, 5), max_size=3))
+def test_a_cut_keeps_the_nodes_within_a_depth_or_not_below_its_last_tokens(
+    tree: DraftTree, depth: int, last: set[int]
+) -> None:
+    names = 1 / np.arange(1, len(tree) + 1)  # of nodes, kept as their probabilities and as what they were drawn from
+    tree = DraftTree(tree.tokens, tree.parents, names, dict(enumerate(names[:, None])))
+    nodes = [path_to(tree, node) for node in range(len(tree))]
+    above = [path[-1] for path in nodes if not last & set(tree.tokens[path[1:-1]].tolist())]
     cut = tree.up_to_tokens(last)
     assert "ancestors" not in vars(tree), "a replay would compile them within a draft's clock"
-    assert paths(cut) == {tuple(tree.tokens[path_to(tree, node)].tolist()) for node in kept}
-    assert cut.probabilities is not None
-    assert cut.probabilities.tolist() == names[kept].tolist()
+    within = [path[-1] for path in nodes if len(path) - 1 <= depth]
+    for found, kept in ((cut, above), (tree.up_to_depth(depth), within)):
+        assert paths(found) == {tuple(tree.tokens[nodes[node]].tolist()) for node in kept}
+        assert found.probabilities is not None
+        assert found.probabilities.tolist() == names[kept].tolist()
+        assert found.drawn == dict(enumerate(names[kept, None]))
+    assert tree.up_to_depth(int(tree.depths.max())) is tree
 
 
 @given(trees(vocabulary=3), trees(vocabulary=3))

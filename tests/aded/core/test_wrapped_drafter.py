@@ -21,9 +21,3 @@ def test_every_call_and_what_a_drafter_says_of_itself_is_passed_on() -> None:
             found, call = getattr(wrapped, name)(*given), getattr(inner, name)
             call.assert_called_once_with(*given)
             assert found is (None if signature.return_annotation == "None" else call.return_value)
-    # Setup may decide what is required.
-    inner = Mock(spec=Drafter, requires=frozenset())
-    inner.setup.side_effect = lambda target: setattr(inner, "requires", frozenset({"logits"}))
-    wrapped = WrappedDrafter(inner)
-    wrapped.setup(Mock())
-    assert wrapped.requires == {"logits"}

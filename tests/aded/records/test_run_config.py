@@ -1,4 +1,4 @@
-"""A run is what its settings and the contents of its files say, from the command line."""
+"""A run is what its settings and the contents of its files say, from the command line; its config is plain data."""
 
 import json
 import shutil
@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from answer_lines import fastchat, written
+from answer_lines import TEXTS, replay_of, write_replay
 from shell import Shell
 from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
 
 from aded.config.command_line import compose_config, plain
-from aded.records.config import fingerprints
+from aded.files.plain_yaml import LARGEST
+from aded.records.config import fingerprints, read_config
 from aded.records.finished_runs import read_run
-
-TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat"]
 
 
 @pytest.fixture
@@ -24,23 +23,13 @@ def place(tmp_path: Path, folder: Path) -> Path:
     place = tmp_path / "place"
     shutil.copytree(folder, place / "model")
     write_small_ngrams(place / "tiny.ngrams", TEXTS, 128, 3, tiny_tokenizer())
-    questions = [{"question_id": n, "category": "cats", "turns": [f"what {n}?"]} for n in range(len(TEXTS))]
-    written(place, *questions).rename(place / "questions.jsonl")
-    written(place, *(fastchat(n, text) for n, text in enumerate(TEXTS)))
+    write_replay(place, [[text] for text in TEXTS])
     return place
 
 
 def recorded(place: Path) -> list[str]:
-    return [
-        "model=recorded",
-        "model/template=chat",
-        f"model.answers={place / 'answers.jsonl'}",
-        f"model.tokenizer={place / 'model'}",
-        "benchmark=alpaca",
-        f"benchmark.question_file={place / 'questions.jsonl'}",
-        "method=aded",
-        f"datastore.path={place / 'tiny.ngrams'}",
-    ]
+    files = [f"model.tokenizer={place / 'model'}", f"datastore.path={place / 'tiny.ngrams'}"]
+    return [*replay_of(place), *files, "method=aded"]
 
 
 def check_refused(shell: Shell, run: Sequence[str], problem: str) -> None:
@@ -122,3 +111,36 @@ def test_only_settings_that_name_files_have_fingerprints(place: Path, monkeypatc
     assert fingerprints(config)["datastore.corpus.path"] not in (of_corpus, fingerprints(config)["model.path"])
     there = fingerprints({"model": {"answers": str(place / "tiny.ngrams")}})
     assert there["model.answers"] == fingerprints(config)["method.parts.table"]
+
+
+def test_what_could_be_resolved_stays_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", "secret")
+    (tmp_path / "config.yaml").write_text('a: ${oc.env:API_KEY}\nb: {c: "m${a}", d: [1.0e-05, no, ~]}\n')
+    config = {"a": "${oc.env:API_KEY}", "b": {"c": "m${a}", "d": [1e-5, False, None]}}
+    assert read_config(tmp_path / "config.yaml") == config
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [1, 1]\nb: &b [*a, *a]\n",
+        "a: !!python/object/apply:os.getcwd []\n",
+        "a: " + "1:" * 100_000 + "1\n",
+        "a: 1" + "0" * 400 + "\n",
+        "a: 0x" + "f" * 100_000 + "\n",
+        "[" * 100_000,
+        "- " * 100_000,
+        "a: " + "x" * LARGEST,
+        "a: 2020-01-01\n",
+        "? [1]\n: 2\n",
+        "a: 1\n---\nb: 2\n",
+        "a: \0\n",
+        "[1]\n",
+        "",
+    ],
+)
+def test_what_no_config_has_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"^{path}: no config[^\n]*$"):
+        read_config(path)

@@ -7,39 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_drafters import Hiding, Knowing
 from tiny import VOCABULARY, random_tree, tiny_model
 
 from aded.core.decode import Answer, Request, decode, decode_batch
-from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy, Sampled, Sampler
-from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.batch import EagerBatchTarget
 from aded.targets.eager import EagerTarget
+from baselines.autoregressive import Autoregressive
 
 ROWS, TOKENS = 160, 24
-
-
-class Guesser(Drafter):
-    """Knows the answer of its request alone, and hides the next tokens in a random tree of `nodes` nodes."""
-
-    def __init__(self, answer: list[int], nodes: int) -> None:
-        self.answer, self.budget = answer, nodes
-
-    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        self.prompt, self.random = len(prompt_ids), np.random.default_rng(self.budget)
-
-    def draft(self, context: np.ndarray) -> DraftTree:
-        done = len(context) - self.prompt
-        tree = random_tree(self.random, self.budget + 1, int(context[-1]))
-        path, node = self.answer[done : done + 3], 0
-        for token in path:  # give the tree a branch of true tokens, as far as it has nodes
-            below = np.flatnonzero(tree.parents == node)
-            if not len(below) or tree.child(node, token) is not None:
-                break
-            tree.tokens[below[0]] = token
-            node = int(below[0])
-        return tree
 
 
 @cache
@@ -72,11 +50,11 @@ def test_each_request_has_the_answer_that_it_has_alone(
     asked = prompts([length for length, _ in requests])
     samplers: list[Sampler] = [Greedy() if greedy else Sampled(1.0, 0.9, seed) for seed in range(len(asked))]
     alone = [
-        decode(target(), Guesser([], 0), prompt, sampler, max_new_tokens=TOKENS).token_ids
+        decode(target(), Autoregressive(), prompt, sampler, max_new_tokens=TOKENS).token_ids
         for prompt, sampler in zip(asked, samplers, strict=True)
     ]
     batch = [
-        Request(prompt, Guesser(answer, nodes), sampler, TOKENS)
+        Request(prompt, Hiding(answer, 3, nodes), sampler, TOKENS)
         for prompt, sampler, answer, (_, nodes) in zip(asked, samplers, alone, requests, strict=True)
     ]
     found = answers(EagerBatchTarget(target(), slots, ROWS), batch)
@@ -85,41 +63,32 @@ def test_each_request_has_the_answer_that_it_has_alone(
 
 def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None:
     asked = prompts([5, 30, 17])
-    alone = [decode(target(), Guesser([], 0), one, Greedy(), max_new_tokens=TOKENS).token_ids for one in asked]
-
-    seeds, loads = list[int](), list[int]()
-
-    class Oracle(Guesser):
-        def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-            super().begin(prompt_ids, seed)
-            seeds.append(seed)
-
-        def draft(self, context: np.ndarray) -> DraftTree:
-            done = len(context) - self.prompt
-            return DraftTree.chain(int(context[-1]), self.answer[done : done + self.budget])
-
-    batch = [Request(asked[n], Oracle(alone[n], 3), Greedy(), TOKENS, seed) for n, seed in enumerate((0, 7, 4))]
+    alone = [decode(target(), Autoregressive(), one, Greedy(), max_new_tokens=TOKENS).token_ids for one in asked]
+    drafters, loads = [Knowing(answer, 3) for answer in alone], list[int]()
+    batch = [Request(asked[n], drafters[n], Greedy(), TOKENS, seed) for n, seed in enumerate((0, 7, 4))]
     found = answers(EagerBatchTarget(target(), 3, ROWS), batch, before_step=loads.append)
-    assert (set(loads), seeds) == ({3}, [0, 7, 4])
+    assert (set(loads), [drafter.seed for drafter in drafters]) == ({3}, [0, 7, 4])
     assert [found[number].token_ids for number in range(3)] == alone
     assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
 
 
 def test_a_tree_of_more_nodes_than_its_slot_has_room_for_is_refused() -> None:
     """It would be written into the rows of the next request, which would answer otherwise."""
-    drafter = Guesser([], 30)
+    drafter, random = Autoregressive(), np.random.default_rng(0)
+    drafter.budget = 30
     one, other = prompts([8, 8])
-    batch = [Request(one, drafter, Greedy(), TOKENS), Request(other, Guesser([], 3), Greedy(), TOKENS)]
+    batch = [Request(one, drafter, Greedy(), TOKENS), Request(other, Autoregressive(), Greedy(), TOKENS)]
     running = decode_batch(EagerBatchTarget(target(), 2, ROWS), batch)
     next(running)
-    drafter.draft = lambda context: random_tree(drafter.random, 40, int(context[-1]))  # type: ignore[method-assign]
+    drafter.draft = lambda context: random_tree(random, 40, int(context[-1]))  # type: ignore[method-assign]
     with pytest.raises(BadInput, match=r"^drafter: .*nodes.*`budget`"):
         list(running)
 
 
 def test_what_a_batch_cannot_do_is_refused() -> None:
     """A prompt that fills its slot, a drafter that reads hidden states, a model with a sliding window."""
-    drafter = Guesser([], 3)
+    drafter = Autoregressive()
+    drafter.budget = 3
     with pytest.raises(BadInput, match="leaves no room"):
         answers(EagerBatchTarget(target(), 1, 44), [Request(prompts([40])[0], drafter, Greedy(), TOKENS)])
     drafter.requires = frozenset({"logits", "hidden"})

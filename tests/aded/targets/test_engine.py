@@ -89,12 +89,9 @@ def test_longer_prompts_make_the_cache_grow_and_others_leave_it_alone() -> None:
     assert capacities == [1024, 2048, 2048]
 
 
-IDS = torch.arange(12)[None] % VOCABULARY
-
-
 def logits_of(model: torch.nn.Module) -> torch.Tensor:
     with torch.inference_mode():
-        return model(input_ids=IDS).logits
+        return model(input_ids=torch.arange(12)[None] % VOCABULARY).logits
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen2-window", "gemma3-window"])

@@ -1,23 +1,10 @@
-import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tiny import drafted_along
 
-from aded.core.drafter import Step
-from aded.core.tree import DraftTree
 from baselines.engines.trt_suffix_automaton import TrtSuffixAutomaton
 
 TEXT = st.lists(st.integers(0, 2), min_size=2, max_size=30)
-
-
-def contexts_and_drafts(drafter: TrtSuffixAutomaton, text: list[int]) -> list[tuple[list[int], list[int]]]:
-    drafter.begin(np.array(text[:1]))
-    found = []
-    for known in range(1, len(text)):
-        drafter.observe(Step(DraftTree.root(text[known - 1]), [0], text[known]))
-        context = text[: known + 1]
-        found.append((context, drafter.draft(np.array(context)).tokens[1:].tolist()))
-    drafter.end()
-    return found
 
 
 def behind_longest_suffix(text: list[int], context: list[int], longest: int) -> tuple[int, list[int]]:
@@ -35,7 +22,8 @@ def test_the_longest_match_drafts(session: list[list[int]], budget: int, max_ngr
     drafter = TrtSuffixAutomaton(budget=budget, max_ngram=max_ngram, pool=pool, adaptation="session")
     for number, text in enumerate(session):
         others = session[max(0, number - pool + 1) : number]
-        for context, drafted in contexts_and_drafts(drafter, text):
+        for known, tree in enumerate(drafted_along(drafter, text[:1], text[1:]), 2):
+            context, drafted = text[:known], tree.tokens[1:].tolist()
             own = behind_longest_suffix(context, context, max_ngram or 64)
             pooled = [behind_longest_suffix(other, context, max_ngram or 64) for other in others]
             best = max(pooled, key=lambda match: (match[0], len(match[1])), default=(0, []))
@@ -47,6 +35,6 @@ def test_in_the_pool_a_match_has_at_most_64_tokens() -> None:
     phrase = list(range(10, 74))
     text = [1, *phrase, 2, 3, *phrase, 4, 3, *phrase]
     alone, pooled = TrtSuffixAutomaton(budget=1), TrtSuffixAutomaton(budget=1, adaptation="session")
-    contexts_and_drafts(pooled, [5, 6])
-    assert contexts_and_drafts(alone, text)[-1][1] == [4]
-    assert contexts_and_drafts(pooled, text)[-1][1] == [2]
+    drafted_along(pooled, [5], [6])
+    for drafter, drafted in ((alone, 4), (pooled, 2)):
+        assert drafted_along(drafter, text[:1], text[1:])[-1].tokens[1:].tolist() == [drafted]

@@ -5,18 +5,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from suffix_texts import ends_of, longest_known, suffix_file
+from suffix_texts import DOCUMENTS, TEXTS, ends_of, longest_known, suffix_file
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from baselines.logits.sam_token_recycling import SamTokenRecycling
 from baselines.logits.token_recycling import RANKS, TokenRecycling, cost, fill, template
 
-SEEDS = st.integers(0, 2**32 - 1)
 VOCABULARY = 40
 SEPARATOR = 8
-DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
-TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)
 
 
 def paths(parents: np.ndarray, ranks: np.ndarray) -> list[tuple[int, ...]]:
@@ -48,7 +45,7 @@ def test_another_budget_cuts_or_grows_the_tree(budget: int) -> None:
     assert all(cost(path) >= largest for path in of if path not in found)
 
 
-@given(SEEDS, st.integers(0, 128))
+@given(st.integers(0, 2**32 - 1), st.integers(0, 128))
 def test_the_tree_is_filled_from_the_matrix(seed: int, budget: int) -> None:
     rng = np.random.default_rng(seed)
     matrix = np.stack([rng.permutation(VOCABULARY)[:RANKS] for _ in range(VOCABULARY)]).astype(np.int32)

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from suffix_texts import suffix_file
+from suffix_texts import DOCUMENTS, suffix_file
 from tiny import paths_of
 
 from aded.errors import BadInput
 from baselines.tokens.rest import Rest
 
-DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
 CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 VOCABULARY = 4
 

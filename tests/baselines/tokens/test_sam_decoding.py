@@ -4,20 +4,13 @@ from heapq import heappop, heappush
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from suffix_texts import ends_of, longest_known, suffix_file
+from suffix_texts import DOCUMENTS, TEXTS, ends_of, longest_known, suffix_file
 
 from baselines.tokens.sam_decoding import SamDecoding
 
 VOCABULARY = 4
-DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
-TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)
 Nodes = list[tuple[int, int]]
 """Token and parent of each node."""
-
-
-def drafted_by(drafter: SamDecoding, context: list[int]) -> Nodes:
-    tree = drafter.draft(np.array(context))
-    return list(zip(tree.tokens.tolist(), tree.parents.tolist(), strict=True))
 
 
 def chain_behind(text: list[int], match: list[int], root: int, most: int) -> Nodes:
@@ -59,4 +52,5 @@ def test_the_drafts_are_those_of_plain_searches(
             if len(near) >= len(far) - bias
             else best_tree(corpus, far, context[-1], nodes, branches)
         )
-        assert drafted_by(drafter, context) == expected
+        tree = drafter.draft(np.array(context))
+        assert list(zip(tree.tokens.tolist(), tree.parents.tolist(), strict=True)) == expected

@@ -3,9 +3,8 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from tiny import drafted_along
 
-from aded.core.drafter import Step
-from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from baselines.tokens.suffix_decoding import SuffixDecoding
 
@@ -23,17 +22,6 @@ def package() -> Any:
     return pytest.importorskip("arctic_inference.suffix_decoding", reason="the extra `suffix` is not installed")
 
 
-def answered(drafter: SuffixDecoding, prompt: list[int], answer: list[int]) -> list[DraftTree]:
-    """The trees of an answer of which each step decides one token."""
-    drafter.begin(np.array(prompt))
-    trees, text = [], [*prompt, *answer]
-    for known in range(len(prompt), len(text)):
-        drafter.observe(Step(DraftTree.root(text[known - 1]), [0], text[known]))
-        trees.append(drafter.draft(np.array(text[: known + 1])))
-    drafter.end()
-    return trees
-
-
 @pytest.mark.parametrize("shape", ["tree", "chain"])
 def test_the_drafts_are_those_of_the_package_driven_directly(package: Any, shape: Literal["tree", "chain"]) -> None:
     rng = np.random.default_rng(0)
@@ -41,7 +29,7 @@ def test_the_drafts_are_those_of_the_package_driven_directly(package: Any, shape
     drafter, cache = SuffixDecoding(shape=shape, budget=20, depth=16), package.SuffixDecodingCache(16)
     drafted = 0
     for number, (prompt, answer) in enumerate(questions):
-        trees = answered(drafter, prompt, answer)
+        trees = drafted_along(drafter, prompt, answer)
         cache.start_request(number, prompt)
         for n, (token, tree) in enumerate(zip(answer, trees, strict=True)):
             cache.add_active_response(number, [token])
@@ -58,9 +46,9 @@ def test_the_drafts_are_those_of_the_package_driven_directly(package: Any, shape
 def test_so_many_answers_are_kept_and_one_prompt_is_open() -> None:
     drafter = SuffixDecoding(answers=2)
     for first in range(10, 60, 10):
-        answered(drafter, [1], [first, first + 1, first + 2])
+        drafted_along(drafter, [1], [first, first + 1, first + 2])
     assert len(drafter._cache.cached_requests) == 2
-    assert answered(drafter, [2], [10, 11])[1].drafted == 0
+    assert drafted_along(drafter, [2], [10, 11])[1].drafted == 0
     assert len(drafter._cache.active_requests) == 0
     for _ in range(2):
         drafter.begin(np.array([1, 2]))

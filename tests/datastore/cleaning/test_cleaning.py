@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answer_lines import written
 from texts import Texts
 from transformers import PreTrainedTokenizerFast
 
@@ -29,9 +30,7 @@ QUESTIONS = [
 
 @pytest.fixture
 def questions(tmp_path: Path) -> str:
-    path = tmp_path / "questions.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
-    return f"prompts:{path}"
+    return f"prompts:{written(tmp_path, *QUESTIONS, name='questions.jsonl')}"
 
 
 def sentence(rng: random.Random, length: int = 12) -> str:
@@ -49,8 +48,7 @@ def rows(seed: int) -> list[dict[str, Any]]:
 
 
 def corpus(path: Path, values: list[Any], **keys: Any) -> DatasetCorpus:
-    path.write_text("".join(json.dumps(value) + "\n" for value in values))
-    return DatasetCorpus("chat", path=str(path), **keys)
+    return DatasetCorpus("chat", path=str(written(path.parent, *values, name=path.name)), **keys)
 
 
 def test_conversations_of_every_form_are_read(tmp_path: Path) -> None:
@@ -93,8 +91,8 @@ def test_each_rule_leaves_out_what_it_names(tmp_path: Path, questions: str) -> N
 
 def test_a_report_counts_conversations_that_stay(tmp_path: Path, questions: str) -> None:
     asked = QUESTIONS[0]["prompt"]
-    other, turn = tmp_path / "other.jsonl", "the question of another benchmark is this one"
-    other.write_text(json.dumps({"question_id": 81, "turns": [turn]}) + "\n")
+    turn = "the question of another benchmark is this one"
+    other = written(tmp_path, {"question_id": 81, "turns": [turn]}, name="other.jsonl")
     stays = talk(asked, sentence(random.Random(1), 40))
     values = [stays, stays, talk(asked, "ha " * 500), talk(asked, turn)]
     rules = {"clean": ("near_duplicates", "degenerate"), "exclude": (f"mt_bench:{other}",)}
@@ -119,8 +117,7 @@ def test_the_default_is_every_conversation_under_its_old_name(tmp_path: Path) ->
 
 
 def test_merges_keep_equal_checks_alone(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str) -> None:
-    other = tmp_path / "other.jsonl"
-    other.write_text("".join(json.dumps(one | {"more": 1}) + "\n" for one in QUESTIONS))
+    other = written(tmp_path, *(one | {"more": 1} for one in QUESTIONS), name="other.jsonl")
     reports = {"b": questions, "c": f"prompts:{other}", "d": "human_eval"}
     checks: dict[str, dict[str, Any]] = {"a": {"exclude": (questions,)}, "e": {}}
     for name, keys in {**checks, **{name: {"report": (one,)} for name, one in reports.items()}}.items():

@@ -1,4 +1,3 @@
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +5,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from answer_lines import written
 from submitit.core.utils import UncompletedJobError
 from texts import TEXTS, Texts
 from transformers import PreTrainedTokenizerFast
@@ -89,10 +89,9 @@ def test_a_corpus_is_cleaned_as_a_whole(clean: list[Any], parts: int, folder: Pa
     rows: list[dict[str, Any]] = [{"text": text} for text in TEXTS]
     rows += [{"data": [asked, f"{answer} a"]} for answer in ("yes", "no", "yes", "no")]
     rows += [{"text": "a " * 600}, {"no": 1}, *rows]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "question.jsonl").write_text(json.dumps({"question_id": 81, "category": "a", "turns": [asked]}) + "\n")
-    report = [f"mt_bench:{folder / 'question.jsonl'}"]
-    corpus = DatasetCorpus("rows", path=str(folder / "rows.jsonl"), clean=clean, report=report)
+    question = written(folder, {"question_id": 81, "category": "a", "turns": [asked]}, name="question.jsonl")
+    read = str(written(folder, *rows, name="rows.jsonl"))
+    corpus = DatasetCorpus("rows", path=read, clean=clean, report=[f"mt_bench:{question}"])
     at_once(folder, corpus)
     assert int(open_ngrams(folder / "one").header["documents"]) == (9 if "near_duplicates" in clean else 26)
     in_parts(folder, corpus, parts=parts)

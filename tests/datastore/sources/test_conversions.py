@@ -248,13 +248,6 @@ def test_answers_of_three_benchmarks_without_the_questions_that_are_measured(tmp
 TEXT = "the cat 1234"
 
 
-def tiktoken_file(folder: Path) -> list[Path]:
-    tokens = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b"12", b"123"]
-    path = folder / "vocabulary"
-    path.write_text("".join(f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens)))
-    return [path]
-
-
 def converted(convert: Callable[..., Sequence[bytes]], raw: list[Path], folder: Path) -> Any:
     """The tokenizer in its folder; an error about another fingerprint names the one that was found."""
     with pytest.raises(BadInput, match="read the vocabulary otherwise") as error:
@@ -272,7 +265,9 @@ def converted(convert: Callable[..., Sequence[bytes]], raw: list[Path], folder: 
     [(llama_3, ["123", "4"], "<|eot_id|>", 256), (qwen, ["1", "2", "3", "4"], "<|im_end|>", 3)],
 )
 def test_tiktoken(tmp_path: Path, convert: Callable[..., Any], digits: list[str], eos: str, special: int) -> None:
-    tokenizer = converted(convert, tiktoken_file(tmp_path), tmp_path)
+    tokens, path = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b"12", b"123"], tmp_path / "vocabulary"
+    path.write_text("".join(f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens)))
+    tokenizer = converted(convert, [path], tmp_path)
     assert [tokenizer.decode([each]) for each in tokenizer(TEXT)["input_ids"]][-len(digits) :] == digits
     assert tokenizer.decode(tokenizer(TEXT)["input_ids"]) == TEXT
     assert (tokenizer.eos_token, len(tokenizer)) == (eos, 260 + special)

@@ -3,14 +3,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import forked
 import numpy as np
 import psutil
 import pytest
 from command import Command
-from made_up_run import row, times, timing
+from made_up_run import NAMES, row, times, timing
 from transformers import PreTrainedTokenizerFast
 
 from aded.core.tree import DraftTree
@@ -121,8 +120,7 @@ def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
 
 
 def test_what_has_no_speedup_is_null(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {"method": "m", "model": "m", "benchmark": "b", "run_id": "0" * 16}
-    monkeypatch.setattr(noise, "measure", lambda method, overrides: summarise([row(0, 0, [])], **names))
+    monkeypatch.setattr(noise, "measure", lambda method, overrides: summarise([row(0, 0, [])], **NAMES))
     run([], BenchNoiseSettings(period=60))
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert {key for key, value in found.items() if value is not None} == {"marked"}

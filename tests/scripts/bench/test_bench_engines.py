@@ -5,7 +5,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-from tiny import tiny_model, tiny_tokenizer
+from tiny import save_model, tiny_model
 
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
@@ -19,9 +19,8 @@ pytestmark = pytest.mark.thorough
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    tiny_model(vocab_size=128, max_position_embeddings=4096).bfloat16().save_pretrained(tmp_path / "model")
-    tiny_tokenizer().save_pretrained(tmp_path / "model")
-    return f"model={tmp_path / 'model'}"
+    model = tiny_model(vocab_size=128, max_position_embeddings=4096).bfloat16()
+    return f"model={save_model(tmp_path / 'model', model)}"
 
 
 def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:

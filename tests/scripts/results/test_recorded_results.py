@@ -1,10 +1,10 @@
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from answer_lines import TEXTS, written
 from command import Command
 from made_up_run import row, write_run
 from tiny import tiny_tokenizer
@@ -14,8 +14,6 @@ from aded.errors import BadInput
 from datastore.sources.catalogue import read_source
 from scripts.results import recorded
 from scripts.results.recorded import ABLATIONS, TABLE_1, ResultsSettings, fetch_sources, main, read_sources
-
-TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 
 @pytest.fixture
@@ -31,8 +29,8 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     }
     files["question"] = [{"question_id": n, "category": "cats", "turns": [f"what {n}?"]} for n in range(3)]
     for name, lines in files.items():
-        (place / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    Path("corpus.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS * 2))
+        written(place, *lines, name=f"{name}.jsonl")
+    written(Path(), *({"text": text} for text in TEXTS * 2), name="corpus.jsonl")
     return ["answers", "corpus=corpus.jsonl", "tokenizer=tokenizer", "small=3", "jobs=1"]
 
 

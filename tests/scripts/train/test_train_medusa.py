@@ -1,6 +1,5 @@
 import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,14 @@ import torch
 from command import Command
 from safetensors import safe_open
 from safetensors.torch import load_file
-from texts import CODE, write_code
-from tiny import tiny_model, tiny_tokenizer
+from texts import CODE, Texts, write_code
+from tiny import generated, tiny_model, tiny_tokenizer
 
 from aded.bench.questions import ChatTemplate
 from aded.targets.eager import EagerTarget
 from baselines.heads.medusa_heads import MedusaHeads
 from datastore.cleaning.cleaning import Cleaning
-from datastore.corpora.corpus import Conversation, Corpus
+from datastore.corpora.corpus import Conversation
 from scripts.train.answers import IGNORED, answer_all, answer_batch, batches, most_frequent, read_answers, read_pairs
 from scripts.train.medusa import accepted, examples, main, renumbered, train
 from scripts.train.prompts import chat_prompts, prompts, stubs
@@ -60,28 +59,19 @@ def test_prompts_are_as_asked() -> None:
     assert chat != some(0.0, seed=1)
 
 
-class Chats(Corpus):
-    def __init__(self, chats: list[Conversation], cleaning: Cleaning | None = None) -> None:
-        super().__init__("chats", cleaning or Cleaning())
-        self.chats = chats
-
-    def conversations(self) -> Iterator[Conversation]:
-        yield from self.chats
-
-
 def test_each_prompt_of_conversations_is_asked_once() -> None:
     tokenizer = tiny_tokenizer()
     chats = [Conversation([f"hi {n % 3}", "hello", "bye"], 0) for n in range(9)]
     chats += [Conversation(["be kind", "why"], 1), Conversation(["an answer"], None), Conversation(["a " * 99], 0)]
     expected = [ChatTemplate().ids(tokenizer, [text], []) for text in ("hi 0", "hi 1", "hi 2", "why")]
     longest = max(map(len, expected))
-    found = list(chat_prompts(Chats(chats), tokenizer, longest, seed=0))
+    found = list(chat_prompts(Texts(*chats), tokenizer, longest, seed=0))
     assert sorted(found) == sorted(expected)
-    assert found == list(chat_prompts(Chats(chats), tokenizer, longest, seed=0))
-    orders = [list(chat_prompts(Chats(chats), tokenizer, longest, seed)) for seed in range(8)]
+    assert found == list(chat_prompts(Texts(*chats), tokenizer, longest, seed=0))
+    orders = [list(chat_prompts(Texts(*chats), tokenizer, longest, seed)) for seed in range(8)]
     assert any(order != found for order in orders)
     chats = [Conversation(["hi", "hello " * 99], 0), Conversation(["why", "so"], 0)]
-    cleaned = Chats(chats, Cleaning(clean=["degenerate"]))
+    cleaned = Texts(*chats, cleaning=Cleaning(clean=["degenerate"]))
     assert list(chat_prompts(cleaned, tokenizer, 200, seed=0)) == [expected[-1]]
 
 
@@ -91,10 +81,7 @@ def test_answers_in_a_batch_are_those_alone(eos: frozenset[int]) -> None:
     batch = [[7, 8, 9], [3], [4, 5, 6, 7, 8, 9, 10, 11], [20, 21]]
     found = answer_batch(model, batch, eos, 20)
     for prompt, (ids, hidden) in zip(batch, found, strict=True):
-        tensor = torch.tensor([prompt])
-        greedily = {"do_sample": False, "max_new_tokens": 20, "eos_token_id": sorted(eos) or None}
-        expected = model.generate(tensor, attention_mask=torch.ones_like(tensor), **greedily)
-        assert ids == expected[0, len(prompt) :].tolist()
+        assert ids == generated(model, prompt, 20, eos_token_id=sorted(eos) or None)
         assert model.lm_head(hidden.float()).argmax(dim=-1).tolist() == ids
 
 

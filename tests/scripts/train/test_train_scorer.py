@@ -10,7 +10,7 @@ from from_python import compiled
 from lookup_files import random_network, write_lookup
 from omegaconf import DictConfig
 from scored_by_hand import random_candidates, random_scorer
-from small_ngrams import write_small_ngrams
+from small_ngrams import write_small_ngrams, write_small_suffixes
 from test_train_medusa import SOURCE
 from texts import CODE, write_code
 from tiny import tiny_tokenizer
@@ -24,7 +24,6 @@ from aded.errors import BadInput
 from aded.files.datastores.ngram_file import no_ngrams
 from aded.targets.weightless import WeightlessTarget
 from baselines.autoregressive import Autoregressive
-from datastore.suffix_array import with_separators, write_suffixes
 from scripts.train import mixing
 from scripts.train.scorer import follow_answer, main, open_corpora, without_loops
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
@@ -45,9 +44,8 @@ def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) 
 
 
 def write_corpora(folder: Path, stream: np.ndarray) -> dict[str, str]:
-    header = {"tokenizer": "t", "vocabulary": "128"}
     write_small_ngrams(folder / "n", [stream], 128)
-    write_suffixes(folder / "s", with_separators([stream], 128), header)
+    write_small_suffixes(folder / "s", [stream], 128)
     write_lookup(folder / "l", random_network(128))
     return {"corpus": str(folder / "n"), "retrieval": str(folder / "s"), "lookup": str(folder / "l")}
 

@@ -1,4 +1,4 @@
-"""The watch on made-up counters of the operating system, and what a turn's timing holds of it."""
+"""The watch on made-up counters of the operating system, a turn's timing, and what is said of others."""
 
 import sys
 from collections import namedtuple
@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from aded.bench.clock import gpu, watch
+from aded.bench.clock.neighbours import Neighbours
 from aded.bench.clock.timing import timing_of
 from aded.bench.clock.watch import Lap, TurnWatch, Watch, throttles, wait_for_quiet
 from aded.core.decode import Answer
@@ -208,3 +209,27 @@ def test_what_the_machine_did_in_a_pair_is_that_of_the_arms_that_took_a_step(swa
     assert (steps[::-1] if swapped else steps) == [[2, 0, 2], [3, 3, 3]]
     assert found.others == [0.02, 0.02, 0.6]
     assert found.steal == [0.0, 0.0, 0.1]
+
+
+@pytest.mark.parametrize("seconds", [1.0, 11.0])
+def test_it_is_said_once_within_the_first_minute_and_what_it_costs(seconds: float) -> None:
+    """Of short questions after the first, of long ones in its midst."""
+    said = list[str]()
+    neighbours, at = Neighbours(said.append), list[float]()
+    for number in range(60):
+        neighbours.lap(Lap(seconds, 0.4 if number % 4 else 0.0, 0.05))
+        at += [seconds * (number + 1)] if said and not at else []
+        if number == 19:
+            neighbours.tell()
+    assert len(said) == 1
+    assert at[0] < 60
+    assert "40% of the processors" in said[0]
+
+
+def test_a_quiet_machine_has_no_word() -> None:
+    said = list[str]()
+    neighbours = Neighbours(said.append)
+    for number in range(100):
+        neighbours.lap(Lap(1.0, 0.0, 0.2 if number % 20 == 19 else 0.0))
+    neighbours.tell()
+    assert said == []

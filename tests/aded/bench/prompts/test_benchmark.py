@@ -1,6 +1,5 @@
 """The loader, each benchmark's yaml on made-up rows of the dataset's form, and runs over one's own prompts."""
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,9 +46,7 @@ QUESTIONS = {
 
 
 def json_file(folder: Path, *rows: object, name: str = "rows.jsonl") -> str:
-    path = folder / name
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(written(folder, *rows, name=name))
 
 
 def parquet_file(folder: Path, *rows: object) -> str:

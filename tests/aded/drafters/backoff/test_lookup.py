@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from lookup_files import random_network, write_lookup
-from small_ngrams import write_small_ngrams
+from small_ngrams import write_small_ngrams, write_small_suffixes
 
 from aded.core.step_cost import StepCost, TreeSizer
 from aded.drafters.backoff.candidates import LOOKUP
@@ -19,7 +19,6 @@ from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.lookup_file import ADD, FORMAT, HIDDEN, KEEP, PAST, VERSION, LookupModel, open_lookup
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.targets.weightless import WeightlessTarget
-from datastore.suffix_array import with_separators, write_suffixes
 
 VOCABULARY = 70
 TEXT = np.array([31, 33, 32, 30])
@@ -123,7 +122,7 @@ def test_a_damaged_or_foreign_file_is_refused(datastore: NgramFile, path: Path, 
     path.write_bytes(content)
     with pytest.raises(BadInput, match="is damaged"):
         open_lookup(path)
-    write_suffixes(tmp_path / "s", with_separators([np.arange(9)], 9), {"tokenizer": "t", "vocabulary": "9"})
+    write_small_suffixes(tmp_path / "s", [np.arange(9)], 9)
     with pytest.raises(BadInput, match="is a suffix file, and a look-up file is needed"):
         open_lookup(tmp_path / "s")
     network = random_network(VOCABULARY)
@@ -156,9 +155,8 @@ def test_it_proposes_what_it_is_sure_of_where_a_step_takes_long_enough(datastore
 
 def test_two_answers_at_once_are_as_one_after_the_other(datastore: NgramFile, path: Path, tmp_path: Path) -> None:
     texts = np.random.default_rng(1).integers(20, size=(2, 60))
-    header = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
-    write_suffixes(tmp_path / "s", with_separators([texts[0]], VOCABULARY), header)
-    settings: dict[str, Any] = {"lookup": str(path), "retrieval": str(tmp_path / "s"), "adaptation": "prompt"}
+    retrieval = write_small_suffixes(tmp_path / "s", [texts[0]], VOCABULARY)
+    settings: dict[str, Any] = {"lookup": str(path), "retrieval": str(retrieval), "adaptation": "prompt"}
     alone, first = (drafter(datastore, contexts={"nearest": 4, "prompt": 6}, **settings) for _ in range(2))
     both = first, first.fork()
     for text, mine, other in zip(texts, both, both[::-1], strict=True):

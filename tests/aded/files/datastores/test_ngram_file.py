@@ -7,7 +7,7 @@ import pytest
 
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
-from aded.files.datastores.ngram_file import FORMAT, VERSION, NgramFile, no_ngrams, open_ngrams
+from aded.files.datastores.ngram_file import FORMAT, VERSION, no_ngrams, open_ngrams
 from aded.files.datastores.ngram_trie import MANY, find_child, last_token, read_successors
 from datastore.ngrams import count_ngrams, write_ngrams
 
@@ -140,10 +140,11 @@ def test_a_damaged_block_is_found_when_it_is_read_and_not_before(tmp_path: Path)
         open_ngrams(path).verify()
 
 
-def test_another_tokenizer_and_a_larger_order_are_refused(ngram_file: NgramFile) -> None:
+def test_another_tokenizer_and_a_larger_order_are_refused(tmp_path: Path) -> None:
     assert len(no_ngrams().successors(5)[0]) == 0
-    ngram_file.check_tokenizer(ngram_file.header["tokenizer"])
-    with pytest.raises(BadInput, match=f"{re.escape(str(ngram_file.path))} .* tokenizer"):
-        ngram_file.check_tokenizer("f" * 64)
+    file = open_ngrams(written(tmp_path / "good.ngrams"))
+    file.check_tokenizer("t")
+    with pytest.raises(BadInput, match=f"{re.escape(str(file.path))} .* tokenizer"):
+        file.check_tokenizer("f" * 64)
     with pytest.raises(BadInput, match=r"order=4"):
-        ngram_file.up_to(4)
+        file.up_to(4)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import tiny_tokenizer
+from tiny import generated, tiny_tokenizer
 from tiny_gguf import TEMPLATE, tiny_gguf
 from transformers import AutoModelForCausalLM
 
@@ -79,10 +79,8 @@ def test_aded_answers_human_eval_as_generate_does() -> None:
     prompts = [np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64) for question in questions[:3]]
     accepted = []
     for prompt in prompts:
-        ids, end = torch.from_numpy(prompt)[None], max(eos)
-        found = stock.model.generate(ids, do_sample=False, max_new_tokens=64, eos_token_id=end, pad_token_id=end)
         answer = decode(target, drafter, prompt, Greedy(), max_new_tokens=64, eos_token_ids=eos)
-        assert answer.token_ids == found[0, len(prompt) :].tolist()
+        assert answer.token_ids == generated(stock.model, prompt, 64, eos_token_id=max(eos), pad_token_id=max(eos))
         accepted += answer.accept_lengths
     assert sum(accepted) > 1.2 * len(accepted), "drafts are accepted"
 

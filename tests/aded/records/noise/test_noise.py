@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_run import row, timing
+from made_up_run import NAMES, row, timing
 
 from aded.records.marks import largest_speedup
 from aded.records.metrics import summarise
@@ -17,18 +17,23 @@ from aded.records.noise.warm_up import slice_warm_up
 from aded.records.rows import Row, Slices
 from aded.records.summary import Summary
 
-NAMES: dict[str, Any] = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 PLAIN_MS = 50.0
 
 
 def sliced(
-    question: int = 0, *, pairs: int = 10, method_ms: float = 60.0, plain_ms: Any = PLAIN_MS, **known: Any
+    question: int = 0,
+    *,
+    pairs: int = 10,
+    method_ms: float = 60.0,
+    plain_ms: Any = PLAIN_MS,
+    accepted: int = 2,
+    **known: Any,
 ) -> Row:
-    """Two tokens per step of the method, four steps per slice. plain_ms: of a step of the baseline, or of each."""
-    steps = 4 * pairs
-    plain = np.broadcast_to(plain_ms, 2 * steps).tolist()
-    one = timing(steps, 1e-3 * method_ms * steps, 2 * steps, pairs=pairs, autoregressive_verify_ms=plain, **known)
-    return row(question, 0, [2] * steps, autoregressive_decode_seconds=1.0, timings=[one])
+    """Four steps of the method per slice. plain_ms: of a step of the baseline, or of each."""
+    steps, new = 4 * pairs, 4 * pairs * accepted
+    plain = np.broadcast_to(plain_ms, new).tolist()
+    one = timing(steps, 1e-3 * method_ms * steps, new, pairs=pairs, autoregressive_verify_ms=plain, **known)
+    return row(question, 0, [accepted] * steps, autoregressive_decode_seconds=1.0, timings=[one])
 
 
 def kept(*rows: Row) -> list[list[bool]]:
@@ -139,34 +144,27 @@ def test_disturbed_slices_unpaired_rows_and_answers_without_a_step_do_not_count(
     assert slice_warm_up([row(0, 0, [], autoregressive_decode_seconds=0.0, timings=[empty])]) is None
 
 
-def marked(question: int, method_ms: float, *, drafted: int = 4, accepted: int = 2, pairs: int = 10) -> Row:
-    """Forty steps of a method beside steps of 50 ms."""
-    one = timing(40, 0.04 * method_ms, 40 * accepted, 2.0 * accepted, pairs=pairs)
-    lengths = [accepted] * 40
-    return row(question, 0, lengths, drafted_nodes=[drafted] * 40, autoregressive_decode_seconds=1.0, timings=[one])
-
-
 def summary(*rows: Row) -> Summary:
     return summarise(rows, **NAMES)
 
 
 def test_no_step_yields_more_than_its_accepted_tokens() -> None:
-    for clean in ([marked(n, 60.0) for n in range(4)], [row(0, 0, [2, 3], decode_seconds=1.0)]):
+    for clean in ([sliced(n) for n in range(4)], [row(0, 0, [2, 3], decode_seconds=1.0)]):
         assert summary(*clean).marks == []
-    assert summary(*(marked(n, 48.0) for n in range(4))).marks == []  # 2.08, within the slack
-    (mark,) = summary(*(marked(n, 40.0) for n in range(4))).marks
+    assert summary(*(sliced(n, method_ms=48.0) for n in range(4))).marks == []  # 2.08, within the slack
+    (mark,) = summary(*(sliced(n, method_ms=40.0) for n in range(4))).marks
     assert mark.startswith("no speedup: 2.50 was measured, more than 2.00")
     # A wide interval and few slices are marked.
-    (mark,) = summary(marked(0, 60.0, pairs=9)).marks
+    (mark,) = summary(sliced(pairs=9)).marks
     assert mark.startswith("18 ")
-    assert summary(marked(0, 60.0, pairs=10)).marks == []
-    rows = [marked(n, 100.0, accepted=1 if n % 2 else 4) for n in range(5)]
+    assert summary(sliced(pairs=10)).marks == []
+    rows = [sliced(n, method_ms=100.0, accepted=1 if n % 2 else 4) for n in range(5)]
     assert any("is wider than half the speedup" in mark for mark in summary(*rows).marks)
 
 
 def test_one_token_steps_of_both_arms_are_compared() -> None:
     """Where a one-token step takes the method 100 ms and the baseline 50, its 2 tokens allow 1.0."""
-    slow = [marked(n, 60.0) for n in range(4)]
+    slow = [sliced(n) for n in range(4)]
     slow[0] = replace(slow[0], drafted_nodes=[0] * 5 + [4] * 35)
     slow[0] = replace(slow[0], timings=[replace(slow[0].timings[0], verify_ms=[100.0] * 5 + [59.5] * 35)])
     assert largest_speedup(slow, pairs_of(slow)) == pytest.approx(1.0)
@@ -174,7 +172,7 @@ def test_one_token_steps_of_both_arms_are_compared() -> None:
 
 
 def test_questions_that_stay_disturbed_are_marked() -> None:
-    rows = [marked(n, 60.0) for n in range(4)]
+    rows = [sliced(n) for n in range(4)]
     others = [0.3] * 5 + [0.0] * 5
     slices = rows[0].timings[0].slices
     assert slices is not None
@@ -184,7 +182,7 @@ def test_questions_that_stay_disturbed_are_marked() -> None:
         "in 1 of 4 questions less than 60% of the slices were undisturbed",
     ]
     # Slices whose first step is slow are marked.
-    rows = [marked(n, 60.0) for n in range(4)]
+    rows = [sliced(n) for n in range(4)]
     for number, one in enumerate(rows):
         (given,) = one.timings
         assert given.slices is not None
@@ -192,7 +190,7 @@ def test_questions_that_stay_disturbed_are_marked() -> None:
         rows[number] = replace(one, timings=[replace(given, verify_ms=ms)])
     (mark,) = [mark for mark in summary(*rows).marks if "first step" in mark]
     assert "14.4% of the slice" in mark
-    rows = [marked(n, 60.0) for n in range(4)]  # other processes on the GPU
+    rows = [sliced(n) for n in range(4)]  # other processes on the GPU
     given = rows[2].timings[0]
     rows[2] = replace(rows[2], timings=[replace(given, machine=replace(given.machine, gpu_processes=2))])
     assert summary(*rows).marks == ["2 other processes used the GPU"]
