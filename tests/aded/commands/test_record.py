@@ -13,7 +13,7 @@ from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
 
 import aded
-from aded import record
+from aded.commands import record
 from aded.errors import BadInput
 from aded.files.pack import read_about, read_pack
 from aded.identity import tokenizer_fingerprint
