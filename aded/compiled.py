@@ -11,8 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
-from numba.core import event
-from numba.core.caching import CacheImpl
+from numba.core import caching, event
 from numba.extending import register_jitable
 
 log = logging.getLogger(__name__)
@@ -123,8 +122,25 @@ class _OfOurs:
         return "aded"
 
 
-_places: Any = [type(place.__name__, (_OfOurs, place), {}) for place in CacheImpl._locator_classes]
-CacheImpl._locator_classes = _places + CacheImpl._locator_classes
+class _Kept(caching.IndexDataCacheFile):
+    """Kept code names the modules of the types that it takes: where one of them has moved, it is compiled again."""
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except (ImportError, AttributeError):
+            return {}
+
+    def _load_data(self, name: str) -> Any:
+        try:
+            return super()._load_data(name)
+        except (ImportError, AttributeError) as error:
+            raise OSError(str(error)) from error  # as where the file is gone
+
+
+_places: Any = [type(place.__name__, (_OfOurs, place), {}) for place in caching.CacheImpl._locator_classes]
+caching.CacheImpl._locator_classes = _places + caching.CacheImpl._locator_classes
+caching.IndexDataCacheFile = _Kept  # type: ignore[misc]
 
 
 class _Notice(event.Listener):

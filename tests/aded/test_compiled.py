@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 
@@ -68,3 +70,31 @@ def test_code_is_compiled_again_when_what_it_calls_has_changed(
         answer = module.caller(5)
         assert answer == module.caller.py_func(5)
     assert bool(module.caller.stats.cache_hits) is kept
+
+
+TAKES_A_TYPE = """
+from numba import njit
+
+@njit(cache=True)
+def first(pair):
+    return pair.one[0]
+"""
+
+
+def test_code_is_compiled_again_when_the_module_of_a_type_that_it_takes_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "made_up.py"
+    path.write_text(TAKES_A_TYPE)
+    for place in ("before", "after"):
+        (tmp_path / f"{place}.py").write_text(
+            "from typing import Any, NamedTuple\nclass Pair(NamedTuple):\n    one: Any\n"
+        )
+        module = module_from_spec(spec := spec_from_file_location("aded.made_up", path))  # type: ignore[arg-type]
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+        assert module.first(import_module(place).Pair(np.ones(1))) == 1
+        (tmp_path / f"{place}.py").unlink()
+        del sys.modules[place]
+    assert not module.first.stats.cache_hits
