@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from aded.extras import naming_the_extra
+from aded.errors import naming_the_extra
 
 if TYPE_CHECKING:
     from aded.api.compare import compare

@@ -14,8 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from aded import __version__
-from aded.errors import BadInput, no_such
-from aded.extras import naming_the_extra
+from aded.errors import BadInput, naming_the_extra, no_such
 from aded.shown import say, say_of_error, warn
 
 COMMANDS = {

@@ -28,8 +28,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 
 from aded.config.objects import CONF, Kinds
-from aded.errors import BadInput, no_such
-from aded.extras import naming_the_extra
+from aded.errors import BadInput, naming_the_extra, no_such
 from aded.settings import Order, PlainName, Positive
 
 ENTRY_POINTS = "aded.drafters"

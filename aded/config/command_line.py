@@ -32,8 +32,7 @@ from yaml import YAMLError
 from aded.config.choices import composed, names_of, no_such_choice, register
 from aded.config.objects import CONF, Kinds
 from aded.config.settings_page import settings_page
-from aded.errors import BadInput, first_line, literal, no_such
-from aded.extras import naming_the_extra
+from aded.errors import BadInput, first_line, literal, naming_the_extra, no_such
 from aded.files.pack import is_pack, read_about
 from aded.identity import is_ours
 from aded.settings import FilePath, checked, checked_keys, no_such_key

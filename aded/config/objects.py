@@ -17,8 +17,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from aded.errors import BadInput, first_line
-from aded.extras import naming_the_extra
+from aded.errors import BadInput, first_line, naming_the_extra
 from aded.identity import is_ours
 from aded.settings import checked, checked_keys, is_kind
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
-from aded.extras import naming_the_extra
+from aded.errors import naming_the_extra
 from aded.settings import Budget, Count, LearningScope, Positive, Share, Weight
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 from numba import njit
 
-from aded.extras import naming_the_extra
+from aded.errors import naming_the_extra
 from datastore.cleaning.words import ngram_hashes, words
 
 SHINGLE = 5

@@ -8,8 +8,7 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from aded.errors import BadInput
-from aded.extras import naming_the_extra
+from aded.errors import BadInput, naming_the_extra
 from aded.files.atomic import write_bytes, write_text
 from aded.files.models import gguf_model
 from aded.files.models.embedded_model import model_folder

@@ -28,7 +28,7 @@ from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy, Recorded, Sampler
 from aded.core.slices import Arm, take_turns
-from aded.extras import EXTRAS
+from aded.errors import EXTRAS
 from aded.methods import datastore_kinds, with_whole_parts
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.cuda_graph import CudaGraphTarget

@@ -18,7 +18,7 @@ from answer_lines import replay_of, write_replay
 from tiny import tiny_tokenizer
 
 from aded.__main__ import COMMANDS
-from aded.extras import EXTRAS
+from aded.errors import EXTRAS
 
 pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[2]

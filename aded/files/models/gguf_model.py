@@ -13,7 +13,7 @@ from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
-from aded.extras import naming_the_extra
+from aded.errors import naming_the_extra
 from aded.files.atomic import lock_file
 from aded.identity import sha256
 

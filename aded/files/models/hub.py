@@ -9,8 +9,7 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
-from aded.errors import BadInput, first_line
-from aded.extras import missing_packages
+from aded.errors import BadInput, first_line, missing_packages
 
 COUNTED = re.compile(r"n(um)?_.*(layer|expert)s?|depth|.*_layers")
 """Keys of config.json for each of which transformers makes something, before it reads a weight."""

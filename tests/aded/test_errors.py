@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aded.errors import BadInput
-from aded.extras import EXTRAS, naming_the_extra
+from aded.errors import EXTRAS, BadInput, naming_the_extra
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("aded", "baselines", "datastore", "llm_judge", "scripts")
