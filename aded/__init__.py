@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aded.core.decode import Answer, decode
     from aded.core.drafter import Drafter
     from aded.core.sampler import Greedy, Recorded, Sampled
-    from aded.core.step import Step
+    from aded.core.target import Step
     from aded.core.tree import DraftTree
     from aded.errors import BadInput
     from aded.targets.eager import EagerTarget
@@ -59,7 +59,7 @@ _HOMES = {
     "Greedy": "aded.core.sampler",
     "Recorded": "aded.core.sampler",
     "Sampled": "aded.core.sampler",
-    "Step": "aded.core.step",
+    "Step": "aded.core.target",
     "compare": "aded.api.compare",
     "decode": "aded.core.decode",
     "drafter": "aded.api.drafter",

@@ -20,12 +20,10 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from aded.api.drafter import as_drafter, drafter
 from aded.core.decode import Answer, decode
-from aded.core.decoding import Decoding
-from aded.core.drafter import Drafter, Step, set_up
-from aded.core.sampler import Greedy, Recorded, Sampler
+from aded.core.drafter import Drafter, Step, WrappedDrafter, set_up
+from aded.core.sampler import Decoding, Greedy, Recorded, Sampler
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.core.wrapped_drafter import WrappedDrafter
 from aded.errors import BadInput, first_line
 from aded.targets.eager import EagerTarget
 from aded.targets.weightless import WeightlessTarget

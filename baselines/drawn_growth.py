@@ -1,12 +1,11 @@
-"""A draft tree whose tokens a model draws at random, for verification by rejection (aded.core.rejection)."""
+"""A draft tree whose tokens a model draws at random, for verification by rejection (aded.core.sampler)."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-from aded.core.rejection import drawn
-from aded.core.sampler import Sampled
+from aded.core.sampler import Sampled, drawn
 from aded.core.tree import DraftTree
 from baselines.growth import Growth, Shape
 

@@ -13,8 +13,8 @@ from aded.api.text import checked_stops
 from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
 from aded.bench.runner import WARM_UP_TEXT
-from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
+from aded.core.sampler import checked_decoding
 from aded.settings import Engine, Kernels, Positive, checked
 from aded.targets.eager import eos_token_ids
 from aded.targets.loaded import Loaded

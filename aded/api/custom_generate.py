@@ -25,11 +25,11 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from aded.api.model import decoded, prepared_model
 from aded.api.shared import SharedDrafter
-from aded.cache_name import CACHE
 from aded.core.decode import Answer
 from aded.core.sampler import Sampler, accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.kernels.attention import CACHE
 
 GENERATE_KEY = "custom_generate"
 SAME_TEXT = 0.05

@@ -14,9 +14,8 @@ from aded.api.model import PreparedModel, decoded, prepared_model
 from aded.api.prompt import check_is_tokenizer, check_known, prompt_ids
 from aded.api.text import TextStream, checked_stops
 from aded.core.decode import Answer, last
-from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
-from aded.core.sampler import Sampler
+from aded.core.sampler import Sampler, checked_decoding
 from aded.errors import BadInput
 from aded.files.models.tokenizer import answer_text, stop_rule
 from aded.settings import Engine, Kernels, Positive, checked
@@ -161,7 +160,7 @@ def request(
     engine: Engine = "eager",
     kernels: Kernels = "exact",
 ) -> AskedAnswer:
-    """See generate; decoding: settings of aded.core.decoding.Decoding. Raises BadInput."""
+    """See generate; decoding: settings of aded.core.sampler.Decoding. Raises BadInput."""
     check_is_tokenizer(tokenizer)
     chosen = checked_decoding(decoding or {}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")

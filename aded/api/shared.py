@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from aded.core.decode import Answer
-from aded.core.drafter import Drafter, set_up
+from aded.core.drafter import Drafter, WrappedDrafter, set_up
 from aded.core.target import Target
-from aded.core.wrapped_drafter import WrappedDrafter
 from aded.drafters.sized import SizedDrafter
 from aded.errors import BadInput
 

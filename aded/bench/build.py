@@ -19,8 +19,8 @@ from aded.bench.recording import Recording
 from aded.config.choices import BENCHMARK
 from aded.config.command_line import PATHS, plain
 from aded.config.objects import GROUP, Call, Kinds, checked_call
-from aded.core.decoding import Decoding, checked_decoding
 from aded.core.drafter import Drafter, set_up
+from aded.core.sampler import Decoding, checked_decoding
 from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from aded.bench.questions import Benchmark, Chat, PromptTemplate, Question, Raw, TokenIds
 from aded.bench.recording import Recording
-from aded.core.decoding import Decoding
+from aded.core.sampler import Decoding
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY
 from aded.targets.loaded import Loaded

@@ -24,8 +24,7 @@ import numpy as np
 from aded.bench.questions import GivenQuestions, Question
 from aded.config.objects import CONF
 from aded.core.drafter import Drafter, Step
-from aded.core.rejection import Rejection
-from aded.core.sampler import Sampler
+from aded.core.sampler import Rejection, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY, read_answers

@@ -15,12 +15,10 @@ from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.experiment import Experiment
 from aded.bench.questions import Question, is_raw
 from aded.bench.recording import RecordedAnswer, feed_answer
-from aded.core.decode import Answer, decode, largest_tree, last, steps
+from aded.core.decode import SLICE_SECONDS, WHOLE_ANSWER, Answer, Arm, decode, largest_tree, last, steps, take_turns
 from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded, Sampler
-from aded.core.slices import SECONDS, WHOLE_ANSWER, Arm, take_turns
-from aded.core.step import Step
-from aded.core.target import Target
+from aded.core.target import Step, Target
 from aded.errors import BadInput
 from aded.files.answer_file import sha256_of
 from aded.files.models.tokenizer import answer_text, stop_rule
@@ -65,7 +63,7 @@ class Runner:
         # A replay without a model has nothing to compare with: the answer is given, and no model's time is taken.
         paired = experiment.pairing != "off" and "seconds" in self.target.provides
         self.baseline = autoregressive() if paired else None
-        self.slice_seconds = SECONDS if experiment.pairing == "slices" else WHOLE_ANSWER
+        self.slice_seconds = SLICE_SECONDS if experiment.pairing == "slices" else WHOLE_ANSWER
         """Method and baseline take turns in slices of so many seconds, where memory holds a KV cache for each."""
         self.trees = TreeRecorder(experiment.trees, self.tokenizer) if experiment.trees else None
         self.on_lap: Callable[[Lap], None] | None = None

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from aded.core.calibration import total
+from aded.core.drafter import total_calibration
 from aded.errors import BadInput
 from aded.records.metrics import ratio
 from aded.records.rows import Row
@@ -108,7 +108,7 @@ def media(wandb: Any, rows: Sequence[Row]) -> dict[str, Any]:
 
 def _calibration(wandb: Any, rows: Sequence[Row]) -> dict[str, Any]:
     """A plot of the share of nodes accepted over the drafter's probability, where it has probabilities."""
-    sums = total(None if row.calibration is None else vars(row.calibration) for row in rows)
+    sums = total_calibration(None if row.calibration is None else vars(row.calibration) for row in rows)
     if sums is None or not sums[0].any():
         return {}
     nodes, probabilities, accepted = sums[:, sums[0] > 0]

@@ -18,22 +18,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from aded.core.calibration import Histogram, calibration_histogram
-from aded.core.drafter import Drafter, PartUse, drafted_tree
-from aded.core.rejection import Rejection
-from aded.core.sampler import Sampler
-from aded.core.step import Step
-from aded.core.target import BatchTarget, Target
+from aded.core.drafter import Drafter, Histogram, PartUse, calibration_histogram, drafted_tree
+from aded.core.sampler import Rejection, Sampler
+from aded.core.target import BatchTarget, Step, Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 
 StopRule = Callable[[list[int]], bool]
 """Answer so far -> does its last token complete a stop string?"""
+SLICE_SECONDS = 0.25
+"""A slice of the arm that goes first."""
+WHOLE_ANSWER = inf
+"""Seconds of a slice that is a whole answer."""
 
 
 @dataclass
@@ -305,3 +307,50 @@ def _begin(target: BatchTarget, slot: int, request: Request, eos_token_ids: Coll
     first = target.prefill(slot, prompt, sampler, drafter.requires)
     seconds = perf_counter() - began
     return Generation(drafter, prompt, first, seconds, sampler, limit, most_nodes, eos_token_ids, seed=request.seed)
+
+
+class Arm:
+    """An answer on its way: what aded.core.decode.steps yields, not begun."""
+
+    def __init__(self, steps: Iterator[Answer]) -> None:
+        self._steps = steps
+        self.answer = Answer()
+        self.going = True
+
+    def advance(self) -> None:
+        """Prefill at first, then one step, unless the answer is complete."""
+        if (answer := next(self._steps, None)) is None:
+            self.going = False
+        else:
+            self.answer = answer
+
+    def finish(self) -> None:
+        """Go on until the answer is complete."""
+        while self.going:
+            self.advance()
+
+
+def take_turns(leader: Arm, follower: Arm, seconds: float) -> Iterator[Arm]:
+    """Two answers decoded in turns, in slices, so that both meet the same machine.
+
+    The first arm decodes for a slice; then the second decodes until it has as many tokens. So both slices of a pair
+    hold the same part of the answer, at the same context length, at nearly the same time::
+
+        method      |--- tokens 1-9 ---|                            |--- tokens 10-17 ---| ...
+        baseline                       |------- tokens 1-9 -------|                      | ...
+
+    An arm's clock runs in its own steps alone. Drafters and caches know nothing of the turns. Slices without an end
+    are whole answers: the second arm begins when the first is complete. Yields the arm whose slice has ended: leader,
+    follower, leader, and so on.
+
+    seconds: of the leader's slices.
+    """
+    while leader.going or follower.going:
+        until = leader.answer.decode_seconds + seconds
+        leader.advance()  # a step at least
+        while leader.going and leader.answer.decode_seconds < until:
+            leader.advance()
+        yield leader
+        while follower.going and (not leader.going or follower.answer.new_tokens < leader.answer.new_tokens):
+            follower.advance()
+        yield follower

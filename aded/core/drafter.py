@@ -7,7 +7,7 @@ states names those fields of `Step` in `requires`, and gets them in `observe`; w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -15,9 +15,8 @@ import numpy as np
 from pydantic import Field
 
 from aded.core.sampler import Sampled
-from aded.core.step import Step
 from aded.core.step_cost import TreeSizer
-from aded.core.target import Target
+from aded.core.target import Step, Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import STRICT, NonNegative
@@ -26,6 +25,9 @@ Teacher = Literal[
     "a corpus", "a smaller model", "other models' answers", "the target's answers", "the target's weights"
 ]
 """What a method may have learned from before its first prompt. A session is not among them: it is a setting."""
+BINS = 20
+Histogram = dict[str, list[Any]]
+"""nodes: int [BINS]; probabilities: float [BINS], their sum; accepted: int [BINS]."""
 
 
 @dataclass
@@ -160,4 +162,95 @@ def drafted_tree(drafter: Drafter, context: np.ndarray) -> DraftTree:
     return tree
 
 
-__all__ = ["Drafter", "Step"]
+class WrappedDrafter(Drafter):
+    """`drafter`, as it is: the base of those that cut its trees, share it, or check it."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.drafter = drafter
+        self.requires, self.adaptation, self.budget = drafter.requires, drafter.adaptation, drafter.budget
+        self.learned_from = drafter.learned_from
+
+    @property
+    def why_no_draft(self) -> str | None:
+        return self.drafter.why_no_draft
+
+    @property
+    def remembers_answers(self) -> bool:
+        return self.drafter.remembers_answers
+
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        self.drafter.check_tokenizer(tokenizer)
+
+    def setup(self, target: Target) -> None:
+        self.drafter.setup(target)
+        self.requires = self.drafter.requires
+
+    def draw_by(self, sampler: Sampled | None) -> None:
+        self.drafter.draw_by(sampler)
+
+    def end_at(self, eos_token_ids: Collection[int]) -> None:
+        self.drafter.end_at(eos_token_ids)
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.drafter.begin(prompt_ids, seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        return drafted_tree(self.drafter, context)
+
+    def draft_with_candidates(
+        self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
+    ) -> tuple[DraftTree, np.ndarray] | None:
+        return self.drafter.draft_with_candidates(context, others, mixing)
+
+    def observe(self, step: Step) -> None:
+        self.drafter.observe(step)
+
+    def node_parts(self, tree: DraftTree) -> Sequence[str] | None:
+        return self.drafter.node_parts(tree)
+
+    def end(self) -> None:
+        self.drafter.end()
+
+    def part_uses(self, accept_lengths: Sequence[int]) -> dict[str, PartUse] | None:
+        return self.drafter.part_uses(accept_lengths)
+
+    def reset(self) -> None:
+        self.drafter.reset()
+
+    def describe(self) -> dict[str, str]:
+        return self.drafter.describe()
+
+
+def calibration_histogram(walks: Iterable[tuple[np.ndarray | None, Sequence[int]]]) -> Histogram | None:
+    """How well a drafter is calibrated: of the nodes with probability p, a share p should be accepted.
+
+    Over the drafted nodes of an answer's trees; None where the drafter has no probabilities. Kept as a histogram, so
+    that a row stays small: BINS equal bins of the probability, and in each bin the nodes, the sum of their
+    probabilities and how many were accepted (the data of a reliability diagram: Guo et al. 2017, arXiv 1706.04599).
+
+    A walk is the probabilities of a tree's nodes, float [n], the root's first, and the tree's accepted path.
+    """
+    predicted, accepted = [], []
+    for probabilities, path in walks:
+        if probabilities is not None:
+            on_path = np.zeros(len(probabilities), bool)
+            on_path[path] = True
+            predicted.append(probabilities[1:])
+            accepted.append(on_path[1:])
+    return _histogram(np.concatenate(predicted), np.concatenate(accepted)) if predicted else None
+
+
+def _histogram(probabilities: np.ndarray, accepted: np.ndarray) -> Histogram:
+    """probabilities: float [n]; accepted: bool [n]."""
+    bins = np.clip((probabilities * BINS).astype(np.int64), 0, BINS - 1)
+    return {
+        "nodes": np.bincount(bins, minlength=BINS).tolist(),
+        "probabilities": np.bincount(bins, probabilities, BINS).round(4).tolist(),
+        "accepted": np.bincount(bins, accepted, BINS).astype(int).tolist(),
+    }
+
+
+def total_calibration(histograms: Iterable[Mapping[str, Sequence[float]] | None]) -> np.ndarray | None:
+    """float64 [3, BINS]: nodes, probabilities and accepted, summed over rows; None where no row has any."""
+    found = [[one[key] for key in ("nodes", "probabilities", "accepted")] for one in histograms if one is not None]
+    return np.array(found, float).sum(axis=0) if found else None

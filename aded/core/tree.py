@@ -96,7 +96,7 @@ class DraftTree:
 
     tokens: int64 [n]; parents: int64 [n], parents[0] = -1; probabilities: float [n] or None, the drafter's
     own probability that the walk reaches each node (the root's is 1). Lists become arrays.
-    drawn: where the tokens were drawn at random, for aded.core.rejection: by node the distribution from which its
+    drawn: where the tokens were drawn at random, for aded.core.sampler: by node the distribution from which its
     children were drawn in their order, without replacement, float64 [vocabulary]; None: by no chance.
     Raises ValueError when a parent does not precede its child, two siblings hold the same token, a token is negative
     or no whole number, or a probability lies outside of 0 to 1.

@@ -15,11 +15,10 @@ from time import perf_counter
 
 import numpy as np
 
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, WrappedDrafter
 from aded.core.step_cost import StepCost, TreeSizer, measure
 from aded.core.target import Target
 from aded.core.tree import DraftTree, most_probable, reach
-from aded.core.wrapped_drafter import WrappedDrafter
 from aded.drafters.acceptance import AcceptanceTable
 from aded.errors import BadInput
 from aded.files.cost_table import read_cost_table

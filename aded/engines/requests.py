@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aded.core.drafter import Drafter, drafted_tree
-from aded.core.step import Step
+from aded.core.target import Step
 from aded.core.tree import DraftTree
 from aded.engines.chain import best_chain
 

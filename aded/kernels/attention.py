@@ -10,13 +10,18 @@ sliding window has a mask.
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import AttentionInterface, AttentionMaskInterface, GenerationMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+_TAKEN = signature(GenerationMixin.prepare_inputs_for_generation).parameters
+CACHE = "cache" if "cache" in _TAKEN else "past_key_values"
+"""What the installed transformers calls a model's cache, since 5.24 and before: the keyword of models, of their
+layers, and in what `generate` prepares for them."""
 MOST_ROWS = 256
 """Query rows of a call: its memory grows with them times the rows that are seen."""
 

@@ -15,8 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from aded.core.calibration import BINS
-from aded.core.drafter import PartUse
+from aded.core.drafter import BINS, PartUse
 from aded.files.answer_file import sha256_of
 from aded.settings import STRICT, NonNegative
 
@@ -36,7 +35,7 @@ def about(text: str, *, unit: str = "", null: str = "", default: Any = ...) -> A
 
 @dataclass(frozen=True)
 class Calibration:
-    """The drafter's probabilities against acceptance, in 20 equal bins of the probability (aded.core.calibration)."""
+    """The drafter's probabilities against acceptance, in 20 equal bins of the probability (aded.core.drafter)."""
 
     __pydantic_config__ = STRICT
     nodes: Annotated[list[NonNegative], EACH_BIN] = about("drafted nodes in each bin", unit="nodes")
@@ -88,7 +87,7 @@ class MachineUse:
 
 @dataclass(frozen=True)
 class Slices:
-    """The pairs of slices in which method and baseline took turns (aded.core.slices), a value per pair."""
+    """The pairs of slices in which method and baseline took turns (aded.core.decode), a value per pair."""
 
     __pydantic_config__ = STRICT
     steps: Counts = about("steps of the method")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from aded.core.drafter import Drafter
-from aded.core.step import Step
+from aded.core.target import Step
 from aded.records.rows import STRICT, NonNegative, Number, Row, about, parse
 
 NAME = "trees.jsonl"

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from aded.core.sampler import Sampler
-from aded.core.step import Step
+from aded.core.target import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.attention.kv_cache import KVCache, in_place

@@ -12,11 +12,11 @@ import psutil
 import torch
 from transformers import PreTrainedModel
 
-from aded.cache_name import CACHE
 from aded.core.sampler import Sampler
-from aded.core.step import Step
+from aded.core.target import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.kernels.attention import CACHE
 from aded.targets.attention.kv_cache import KVCache
 from aded.targets.attention.rope_switch import RopeSwitch
 from aded.targets.attention.row_bias import RowBias

@@ -24,9 +24,16 @@ from aded.files.models.weights import check_weights
 from aded.kernels import ops
 from aded.kernels import threads as thread_counts
 from aded.kernels.attention import register as register_attention
-from aded.kernels.choice import Times, choose_kernels
 from aded.kernels.linear import KERNELS as LINEAR_KERNELS
-from aded.kernels.linear import ROWS, PackedLinear, packed_layers, replace_linears, restore_linears
+from aded.kernels.linear import (
+    ROWS,
+    PackedLinear,
+    Times,
+    choose_kernels,
+    packed_layers,
+    replace_linears,
+    restore_linears,
+)
 from aded.settings import Count, Dtype, FilePath, Kernels, checked
 from aded.targets.eager import EagerTarget, eos_token_ids
 from aded.targets.loaded import Loaded
@@ -34,7 +41,7 @@ from aded.targets.self_check import SelfCheck
 
 log = logging.getLogger(__name__)
 _kernel_times: dict[str, Times] = {}
-"""What this process has measured or read; see aded/kernels/choice.py."""
+"""What this process has measured or read; see aded/kernels/linear.py."""
 
 
 class Float32Head(torch.nn.Module):

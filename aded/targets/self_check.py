@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
-from aded.cache_name import CACHE
 from aded.core.sampler import Recorded
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput, first_line
+from aded.kernels.attention import CACHE
 from aded.targets.attention.rope_switch import RopeSwitch
 
 STANDARD_LAYERS = {"full_attention", "sliding_attention"}

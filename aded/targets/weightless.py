@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aded.core.sampler import Sampler
-from aded.core.step import Step
+from aded.core.target import Step
 from aded.core.tree import DraftTree
 
 if TYPE_CHECKING:

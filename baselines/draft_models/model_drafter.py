@@ -10,10 +10,9 @@ import torch
 from pydantic import Field
 
 from aded.core.drafter import Drafter
-from aded.core.sampler import Sampled, random_at
+from aded.core.sampler import Sampled, random_at, top_k
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.kernels.top_k import top_k
 from aded.settings import Count
 from aded.targets.eager import EagerTarget
 from baselines.draft_models.reader import Reader

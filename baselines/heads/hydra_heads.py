@@ -22,9 +22,9 @@ from transformers import DynamicCache
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaModel
 
-from aded.cache_name import CACHE
 from aded.errors import BadInput
 from aded.files.json_lines import json_value, read_text
+from aded.kernels.attention import CACHE
 from baselines.heads.medusa_heads import ResBlock
 from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
 

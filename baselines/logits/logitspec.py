@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from aded.core.drafter import Drafter, Step
+from aded.core.sampler import top_k
 from aded.core.tree import DraftTree
-from aded.kernels.top_k import top_k
 from aded.settings import Budget, Count
 
 LENGTHS = ((8, 4), (32, 3))

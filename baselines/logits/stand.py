@@ -17,8 +17,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from aded.core.drafter import Drafter, Step
-from aded.core.rejection import drawn
-from aded.core.sampler import Sampled, random_at
+from aded.core.sampler import Sampled, drawn, random_at
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive

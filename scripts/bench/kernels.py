@@ -39,9 +39,8 @@ from aded.config.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.kernels.choice import OWN, Product, Times, Way, quickest
-from aded.kernels.choice import measure as measure_products
-from aded.kernels.linear import KERNELS, ROWS, PackedLinear, packed_layers
+from aded.kernels.linear import KERNELS, OWN, ROWS, PackedLinear, Product, Times, Way, packed_layers, quickest
+from aded.kernels.linear import measure as measure_products
 from aded.settings import Positive
 from aded.shown import say, show_log
 from aded.targets.engine import with_engine

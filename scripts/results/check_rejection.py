@@ -22,7 +22,7 @@ from tqdm import tqdm
 from aded.bench.build import build_drafter, checked_config, load_model
 from aded.config.command_line import NoSettings, compose_config, run_command
 from aded.core.decode import decode
-from aded.core.rejection import Rejection
+from aded.core.sampler import Rejection
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.shown import say

@@ -19,12 +19,12 @@ from tqdm import tqdm
 from transformers import DynamicCache, PreTrainedModel
 
 from aded.bench.build import cache_of, checked_model, load
-from aded.cache_name import CACHE
 from aded.config.command_line import PATHS, plain
 from aded.config.objects import GROUP, Kinds, instantiate
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
 from aded.identity import file_fingerprint, sha256, tokenizer_fingerprint
+from aded.kernels.attention import CACHE
 from aded.settings import Count, FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded

@@ -28,7 +28,7 @@ from aded.api.replay import replay
 from aded.config.command_line import run_config
 from aded.config.objects import Kinds
 from aded.core.drafter import Drafter
-from aded.core.step import Step
+from aded.core.target import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import PREFIXES, SHAPES

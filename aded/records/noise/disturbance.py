@@ -1,6 +1,6 @@
 """Which slices the machine disturbed. The rule reads the machine and the baseline, never the method's result.
 
-Method and baseline take turns in slices (aded.core.slices). A pair of slices is disturbed where
+Method and baseline take turns in slices (aded.core.decode.take_turns). A pair of slices is disturbed where
 
 * other programs took more than MOST_TAKEN of the processors' time in one of its slices, or other virtual machines did
   (steal); or

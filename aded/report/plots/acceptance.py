@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from aded.core.calibration import total
+from aded.core.drafter import total_calibration
 from aded.records.metrics import accepted_by_category, draft_seconds
 from aded.records.rows import Row
 from aded.report.lines import Line, categories_of
@@ -136,7 +136,7 @@ def calibration(lines: Sequence[Line]) -> Figure | None:
     """
 
     def curve(line: Line) -> Curve | None:
-        sums = total(None if row.calibration is None else vars(row.calibration) for row in line.rows)
+        sums = total_calibration(None if row.calibration is None else vars(row.calibration) for row in line.rows)
         if sums is None or (sums[0] < FEWEST_NODES).all():
             return None
         nodes, probabilities, accepted = sums[:, sums[0] >= FEWEST_NODES]

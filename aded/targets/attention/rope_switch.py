@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from aded.cache_name import CACHE
 from aded.errors import BadInput
+from aded.kernels.attention import CACHE
 
 
 class RopeSwitch:

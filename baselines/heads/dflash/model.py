@@ -26,7 +26,7 @@ from transformers.models.qwen3.modeling_qwen3 import (
     rotate_half,
 )
 
-from aded.cache_name import CACHE
+from aded.kernels.attention import CACHE
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from transformers import DynamicCache
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
 
-from aded.cache_name import CACHE
+from aded.kernels.attention import CACHE
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj")
 

@@ -1,7 +1,7 @@
 """Two ways to answer the same requests, step by step in turn, so that both meet the same machine.
 
-aded.core.slices does so for one answer at a time, and pairs slices of as many tokens. Many requests end at different
-steps, so here the faster one begins again until the slower has answered all.
+aded.core.decode.take_turns does so for one answer at a time, and pairs slices of as many tokens. Many requests end at
+different steps, so here the faster one begins again until the slower has answered all.
 """
 
 from __future__ import annotations

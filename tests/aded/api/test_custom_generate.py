@@ -24,8 +24,8 @@ from transformers import (
 )
 
 import aded
-from aded.cache_name import CACHE
 from aded.errors import BadInput
+from aded.kernels.attention import CACHE
 
 VOCABULARY = 128
 IDS = torch.tensor([[7, 8, 9, 10, 11, 12, 7, 8, 9, 7, 8]])

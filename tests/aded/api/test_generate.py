@@ -16,7 +16,7 @@ from tiny import generated, tiny_model, tiny_tokenizer
 import aded
 from aded.api.drafter import NamedDrafter
 from aded.core.decode import decode
-from aded.core.decoding import Decoding
+from aded.core.sampler import Decoding
 from aded.errors import BadInput
 from aded.settings import Kernels
 from aded.targets.eager import EagerTarget

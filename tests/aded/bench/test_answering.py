@@ -11,7 +11,7 @@ from shell import Shell
 
 from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.runner import _with_timing
-from aded.core.slices import SECONDS, WHOLE_ANSWER, Arm, take_turns
+from aded.core.decode import SLICE_SECONDS, WHOLE_ANSWER, Arm, take_turns
 from aded.core.step_cost import StepCost
 from aded.records.noise.warm_up import MOST_WARM_UP
 from aded.targets.eager import EagerTarget
@@ -156,15 +156,17 @@ def test_method_and_baseline_take_turns_at_going_first_and_slices_grow_where_tur
 
     monkeypatch.setattr("aded.bench.runner.take_turns", turns)
     monkeypatch.setattr("aded.bench.runner.slice_warm_up", lambda rows: 2 * MOST_WARM_UP)
-    monkeypatch.setattr("aded.bench.runner.LONGEST_SLICE", 3 * SECONDS)
+    monkeypatch.setattr("aded.bench.runner.LONGEST_SLICE", 3 * SLICE_SECONDS)
     assert shell()[0] == 0
     assert first == ["method", "baseline"] * 2
-    assert slices == [SECONDS, 2 * SECONDS, 4 * SECONDS, 4 * SECONDS]
+    assert slices == [SLICE_SECONDS, 2 * SLICE_SECONDS, 4 * SLICE_SECONDS, 4 * SLICE_SECONDS]
     rows, slices[:] = shell.out / "rows.jsonl", []
     rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:1]))
     (shell.out / "summary.json").unlink()
     assert shell()[0] == 0
-    assert slices == [2 * SECONDS, 4 * SECONDS, 4 * SECONDS], "a run that goes on has the slices that it had"
+    assert slices == [2 * SLICE_SECONDS, 4 * SLICE_SECONDS, 4 * SLICE_SECONDS], (
+        "a run that goes on has the slices that it had"
+    )
     assert first[4:] == ["baseline", "method", "baseline"], "and the turns"
 
 

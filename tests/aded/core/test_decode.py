@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from own_drafters import Hiding, Knowing
 from tiny import VOCABULARY, generated, tiny_model
 
-from aded.core.decode import Answer, decode
-from aded.core.decoding import Decoding
+from aded.core.decode import WHOLE_ANSWER, Answer, Arm, decode, take_turns
 from aded.core.drafter import Drafter
-from aded.core.sampler import Greedy, Recorded, Sampler
-from aded.core.slices import WHOLE_ANSWER, Arm, take_turns
+from aded.core.sampler import Decoding, Greedy, Recorded, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget

@@ -18,9 +18,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from aded.core.decoding import Decoding
-from aded.core.rejection import Rejection, accept, drawn
-from aded.core.sampler import Greedy, Sampled, accepted_path
+from aded.core.sampler import Decoding, Greedy, Rejection, Sampled, accept, accepted_path, drawn
 from aded.core.tree import DraftTree
 
 TREE = DraftTree.from_sequences(0, [[1, 2, 3], [1, 4], [2, 2]], budget=9)

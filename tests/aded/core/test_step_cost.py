@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-from aded.core.calibration import BINS, calibration_histogram, total
+from aded.core.drafter import BINS, calibration_histogram, total_calibration
 from aded.core.step_cost import StepCost, TreeSizer, measure
 from aded.targets.eager import EagerTarget
 
@@ -112,8 +112,8 @@ def test_every_node_but_the_root_is_in_the_bin_of_its_probability(answers: list[
     counted = np.zeros((3, BINS))
     for probability, taken in (node for nodes in answers for node in nodes):
         counted[:, min(int(probability * BINS), BINS - 1)] += 1, probability, taken
-    found = total([*histograms, None])
+    found = total_calibration([*histograms, None])
     assert found is not None
     np.testing.assert_allclose(found, counted, atol=1e-3)
     without = calibration_histogram([(None, [0, 1])])  # a drafter without probabilities
-    assert without is calibration_histogram([]) is total([None, None]) is None
+    assert without is calibration_histogram([]) is total_calibration([None, None]) is None

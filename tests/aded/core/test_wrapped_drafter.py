@@ -3,9 +3,8 @@
 import inspect
 from unittest.mock import Mock
 
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, WrappedDrafter
 from aded.core.tree import DraftTree
-from aded.core.wrapped_drafter import WrappedDrafter
 
 
 def test_every_call_and_what_a_drafter_says_of_itself_is_passed_on() -> None:

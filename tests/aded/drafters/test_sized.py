@@ -16,9 +16,8 @@ from tiny import tiny_model, trees
 
 import aded
 from aded.core.decode import decode
-from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter
-from aded.core.sampler import Recorded
+from aded.core.sampler import Decoding, Recorded
 from aded.core.step_cost import StepCost, TreeSizer
 from aded.core.tree import DraftTree
 from aded.drafters.sized import SizedDrafter

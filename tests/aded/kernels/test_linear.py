@@ -10,9 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny_model
 
-from aded.kernels import choice, ops
-from aded.kernels.choice import measure, quickest, shape_of
-from aded.kernels.linear import KERNELS, ROWS, PackedLinear, packed_layers, replace_linears, restore_linears
+from aded.kernels import linear, ops
+from aded.kernels.linear import (
+    KERNELS,
+    ROWS,
+    PackedLinear,
+    measure,
+    packed_layers,
+    quickest,
+    replace_linears,
+    restore_linears,
+    shape_of,
+)
 from aded.targets import load
 from aded.targets.load import use_own_kernels
 
@@ -139,7 +148,7 @@ def test_every_kernel_that_runs_is_measured_for_every_shape(
     file = tmp_path / "kernels" / f"{ops.fingerprint()}.json"
     written = json.loads(file.read_text())
     monkeypatch.setattr(load, "_kernel_times", {})  # another process
-    monkeypatch.setattr(choice, "_time", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(linear, "_time", lambda *_: pytest.fail("measured again"))
     use_own_kernels(model, "fast", cache=str(tmp_path))
     assert all(layer.kernels == quickest(written[shape_of(layer)], exact=False) for layer in packed_layers(model))
 

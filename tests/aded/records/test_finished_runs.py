@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from made_up_run import row, times, write_run
 
-from aded.core.step import Step
+from aded.core.target import Step
 from aded.core.tree import DraftTree
 from aded.identity import sha256
 from aded.records.finished_runs import read_run, read_runs

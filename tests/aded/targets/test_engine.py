@@ -13,8 +13,7 @@ from tiny import VOCABULARY, Obedient, random_tree, tiny_model
 from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
 from aded.core.decode import decode
-from aded.core.decoding import Decoding
-from aded.core.sampler import Greedy
+from aded.core.sampler import Decoding, Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.kernels.linear import PackedLinear

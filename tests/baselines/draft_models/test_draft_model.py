@@ -13,8 +13,7 @@ from tiny import VOCABULARY, generated, path_to, plain_logits, save_model, tiny_
 
 from aded.core.decode import Answer, decode
 from aded.core.drafter import Step
-from aded.core.rejection import Rejection
-from aded.core.sampler import Greedy, Recorded, Sampled, Sampler
+from aded.core.sampler import Greedy, Recorded, Rejection, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aded.core.step import Step
+from aded.core.target import Step
 from aded.testing import (
     drafts_are_the_same_each_time,
     memory_is_bounded,

@@ -10,10 +10,9 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaModel
 
 from aded.core.decode import decode
-from aded.core.drafter import Step
+from aded.core.drafter import Step, WrappedDrafter
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
-from aded.core.wrapped_drafter import WrappedDrafter
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from baselines.heads.hydra import Hydra

@@ -13,9 +13,9 @@ from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
 
 from aded.config.choices import read_choice
 from aded.core.decode import decode
+from aded.core.drafter import WrappedDrafter
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
-from aded.core.wrapped_drafter import WrappedDrafter
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from baselines.autoregressive import Autoregressive
