@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
-from aded.files.datastores import left_out
+from aded.files.datastores.cleaning import LEFT_OUT
 from aded.identity import tokenizer_fingerprint
 from datastore.cleaning.header import described
 from datastore.corpora.corpus import Corpus
@@ -55,7 +55,7 @@ def build(
             raise BadInput("corpus", f"{corpus.name} holds no text ({corpus.describe_skipped() or 'no rows'})")
         header = header_of(corpus, tokenizer, stream)
         facts = described(header, corpus.name)
-        log.info("%s distinct prompts; conversations left out: %s", facts["prompts"], facts[left_out.HEADER])
+        log.info("%s distinct prompts; conversations left out: %s", facts["prompts"], facts[LEFT_OUT])
         if out:
             start = perf_counter()
             ngrams = count_windows(StreamWindows(stream), order, folder, progress=progress)

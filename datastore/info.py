@@ -17,7 +17,7 @@ from tabulate import tabulate
 from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.datastores.array_file import DATASTORE_KEY
-from aded.files.datastores.contamination import Check, from_header
+from aded.files.datastores.cleaning import Check, contamination_of
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import SuffixFile
 from aded.files.models.tokenizer import load_tokenizer
@@ -54,7 +54,7 @@ def describe(path: Path, tokenizer: str | None, top: int, verify: bool = False) 
         decode = lambda ids: repr(loaded.decode(list(ids)))  # noqa: E731
     facts = {**described(file.header, str(path)), "bytes": str(path.stat().st_size)}
     tables = [tabulate(facts.items(), disable_numparse=True)]
-    checks = from_header(file.header, DATASTORE_KEY, str(path))
+    checks = contamination_of(file.header, DATASTORE_KEY, str(path))
     tables += [_met_questions(name, check) for name, check in checks.items() if check.met]
     if isinstance(file, NgramFile):
         tables += [_frequent_ngrams(file, order, top, decode) for order in range(1, file.order + 1)]

@@ -16,10 +16,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from aded.files.datastores.array_file import write_arrays
-from aded.files.datastores.blocks import no_blocks
-from aded.files.datastores.ngram_file import FORMAT, VERSION, NgramFile
-from aded.files.datastores.ngram_trie import Ngrams
+from aded.files.datastores.array_file import no_blocks, write_arrays
+from aded.files.datastores.ngram_file import FORMAT, VERSION, NgramFile, Ngrams
 from datastore.counting.growing_trie import GrowingTrie
 from datastore.counting.part import TriePart, count
 from datastore.counting.windows import StreamWindows, Windows

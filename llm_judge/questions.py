@@ -13,7 +13,7 @@ from aded.bench.prompts.rows import QUESTIONS_KEY
 from aded.bench.questions import GivenQuestions, Question
 from aded.errors import BadInput, first_line
 from aded.files.json_lines import LINE, json_lines, typed
-from aded.files.wheel_file import wheel_file
+from aded.files.places import wheel_file
 from aded.settings import FilePath, Id, Text
 
 READ = frozenset({"question_id", "category", "turns", "reference"})

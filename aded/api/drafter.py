@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from aded.api.shared import SharedDrafter
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
-from aded.files.cache import cache_folder
 from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.kinds import KINDS, NGRAMS, kind_of
 from aded.files.datastores.ngram_file import no_ngrams
+from aded.files.places import cache_folder
 from aded.identity import tokenizer_fingerprint
 from aded.methods import checked_method, datastore_kinds, method_config
 

@@ -18,7 +18,7 @@ from aded.bench.runner import warm_up
 from aded.core.decode import Answer, StopRule, steps
 from aded.core.sampler import Greedy, Sampler
 from aded.errors import BadInput
-from aded.files.cache import cache_folder
+from aded.files.places import cache_folder
 from aded.kernels.threads import restored_threads
 from aded.settings import Engine, Kernels, checked
 from aded.targets.eager import EagerTarget

@@ -17,8 +17,7 @@ from aded.config.objects import instantiate
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY, read_prompts
-from aded.files.models.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
-from aded.files.models.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import PlainTokenizer, load_tokenizer, read_plain_tokenizer
 from aded.files.pack import About, AbsentTokenizer, is_pack, read_about
 from aded.records.summary import Summary
 from aded.settings import Positive, checked

@@ -13,10 +13,10 @@ from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.sized import MEASURED, NONE, SizedDrafter
 from aded.engines.step_times import StepTimes
 from aded.errors import BadInput
-from aded.files.cache import cache_folder
 from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.kinds import KINDS
 from aded.files.models.tokenizer import load_tokenizer
+from aded.files.places import cache_folder
 from aded.identity import tokenizer_fingerprint
 from aded.methods import checked_method, datastore_kinds, method_config
 from aded.settings import FilePath, Text, checked

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aded.files.named_files import named_files, source_files
-from aded.files.plain_yaml import read_yaml
+import yaml
+
+from aded.files.places import named_files, source_files
 from aded.identity import VOLATILE, file_fingerprint, files_fingerprint, is_ours
 
 CORPUS = "datastore.corpus.path"
@@ -31,12 +32,16 @@ BEFORE = {
 """What was done before there was the key."""
 MOST_DIFFERENCES = 4
 """Differences that an error names."""
+LARGEST = 1 << 18
+"""Bytes of a file: a run's config has some thousands."""
+LONGEST_NUMBER = 64
+"""Characters: one in base 60, which YAML has, takes minutes when it has a million."""
 
 
 def fingerprints(config: Mapping[str, Any]) -> dict[str, str]:
     """The fingerprint of each file, each model's folder and each corpus that a setting names, by key.
 
-    A class of somebody else's counts by its code (aded.files.named_files.source_files). A name is no path, even where
+    A class of somebody else's counts by its code (aded.files.places.source_files). A name is no path, even where
     a folder has it. Hub ids, the embedded model and the embedded corpus name versions of their own, and no file here.
     Raises BadInput where the corpus is a folder or glob without a file.
     """
@@ -99,3 +104,29 @@ def in_todays_keys(config: Mapping[str, Any]) -> dict[str, Any]:
         return dict(config)
     kept = {key: value for key, value in config.items() if key != "paired"}
     return kept if config["paired"] else {**kept, "pairing": "off"}
+
+
+class _Loader(yaml.SafeLoader):
+    """No alias, of which a few hundred bytes would stand for gigabytes, and no endless number."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("has an alias (*), which no record has")
+        return super().compose_node(parent, index)
+
+    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+        if node.tag.endswith((":int", ":float")) and len(node.value) > LONGEST_NUMBER:
+            raise yaml.YAMLError(f"has a number of {len(node.value)} characters")
+        return super().construct_scalar(node)
+
+
+def read_yaml(path: Path) -> Any:
+    """The file's data. Raises OSError, or ValueError that says what is wrong."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"has more than {LARGEST} bytes")
+    try:
+        return yaml.load(content, _Loader)  # its parent is the safe one
+    except (yaml.YAMLError, TypeError, ArithmeticError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())) from None

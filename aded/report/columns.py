@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aded.files.datastores.contamination import NOT_CHECKED, held_of
+from aded.files.datastores.cleaning import NOT_CHECKED, held_of
 from aded.records.finished_runs import FinishedRun
 from aded.records.metrics import Estimate
 from aded.records.numbers import MISSING, formatted, with_interval

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from aded.files.datastores.contamination import NOT_CHECKED
+from aded.files.datastores.cleaning import NOT_CHECKED
 from aded.records.finished_runs import FinishedRun
 from aded.report.columns import corpus_questions
 from aded.report.lines import baselines, lines_by_seed, lines_of

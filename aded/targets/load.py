@@ -15,12 +15,10 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from aded.errors import BadInput, first_line
 from aded.files.atomic import write_text
-from aded.files.cache import cache_folder
 from aded.files.models.embedded_model import place_of
-from aded.files.models.hub import pretrained
-from aded.files.models.passed_over import check_nothing_is_passed_over
+from aded.files.models.pretrained import check_nothing_is_passed_over, check_weights, pretrained
 from aded.files.models.tokenizer import load_tokenizer
-from aded.files.models.weights import check_weights
+from aded.files.places import cache_folder
 from aded.kernels import ops
 from aded.kernels import threads as thread_counts
 from aded.kernels.attention import register as register_attention

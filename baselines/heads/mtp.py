@@ -20,7 +20,7 @@ from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput, first_line
-from aded.files.models.weights import check_weights
+from aded.files.models.pretrained import check_weights
 from aded.settings import Budget, Count
 from baselines.heads.shared.layers import SharedLayers
 

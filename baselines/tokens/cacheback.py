@@ -21,8 +21,7 @@ from numba import njit
 
 from aded.core.drafter import Drafter, Step, Teacher
 from aded.core.tree import DraftTree
-from aded.files.datastores.ngram_file import NgramFile
-from aded.files.datastores.ngram_trie import Ngrams, children, read_successors
+from aded.files.datastores.ngram_file import NgramFile, Ngrams, children, read_successors
 from aded.settings import Budget, Count, CountOrZero, LearningScope, Positive, Share
 
 Tokens = tuple[int, ...]

@@ -11,8 +11,7 @@ import numpy as np
 
 from aded.errors import BadInput
 from aded.files.atomic import Named
-from aded.files.datastores import left_out
-from aded.files.datastores.contamination import FINGERPRINT_PREFIX, to_header
+from aded.files.datastores.cleaning import FINGERPRINT_PREFIX, contamination_to_header, left_out_to_header
 from aded.identity import file_fingerprint
 from aded.settings import Text
 from datastore.cleaning.benchmarks import asked_texts
@@ -96,7 +95,9 @@ class Cleaner:
 
     def header(self) -> dict[str, str]:
         """What the header of a datastore file says of the cleaning."""
-        return left_out.to_header(self.left_out) | to_header(self._overlap.checks if self._overlap else {})
+        return left_out_to_header(self.left_out) | contamination_to_header(
+            self._overlap.checks if self._overlap else {}
+        )
 
 
 def _overlap(cleaning: Cleaning) -> Overlap:

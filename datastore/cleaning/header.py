@@ -6,18 +6,28 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from aded.errors import literal
-from aded.files.datastores import left_out
 from aded.files.datastores.array_file import DATASTORE_KEY
-from aded.files.datastores.contamination import HEADER, NOT_CHECKED, from_header, in_short, summed, to_header
+from aded.files.datastores.cleaning import (
+    CONTAMINATION,
+    LEFT_OUT,
+    NOT_CHECKED,
+    contamination_in_short,
+    contamination_of,
+    contamination_to_header,
+    left_out_in_short,
+    left_out_of,
+    left_out_to_header,
+    summed,
+)
 
 NOTHING = "nothing"
 
 
 def described(header: Mapping[str, str], where: str) -> dict[str, str]:
     """The header with these keys in words, ready to print. Raises BadInput."""
-    rules = left_out.in_short(left_out.from_header(header, DATASTORE_KEY, where))
-    met = in_short(from_header(header, DATASTORE_KEY, where))
-    facts = {**header, HEADER: met or NOT_CHECKED, left_out.HEADER: rules or NOTHING}
+    rules = left_out_in_short(left_out_of(header, DATASTORE_KEY, where))
+    met = contamination_in_short(contamination_of(header, DATASTORE_KEY, where))
+    facts = {**header, CONTAMINATION: met or NOT_CHECKED, LEFT_OUT: rules or NOTHING}
     return {literal(key): literal(value) for key, value in facts.items()}
 
 
@@ -26,6 +36,6 @@ def merged(headers: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[s
     times: Counter[str] = Counter()
     checks = []
     for header, name in zip(headers, names, strict=True):
-        times.update(left_out.from_header(header, DATASTORE_KEY, name))
-        checks.append(from_header(header, DATASTORE_KEY, name))
-    return left_out.to_header(times) | to_header(summed(checks))
+        times.update(left_out_of(header, DATASTORE_KEY, name))
+        checks.append(contamination_of(header, DATASTORE_KEY, name))
+    return left_out_to_header(times) | contamination_to_header(summed(checks))

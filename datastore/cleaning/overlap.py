@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numba import njit
 
-from aded.files.datastores.contamination import Check
+from aded.files.datastores.cleaning import Check
 from aded.identity import sha256
 from datastore.cleaning.benchmarks import AskedTexts
 from datastore.cleaning.words import appended, mixed, ngram_hashes, words

@@ -15,8 +15,8 @@ import numpy as np
 import xxhash
 
 from aded.errors import literal
-from aded.files.datastores.contamination import FINGERPRINT_PREFIX
-from aded.files.named_files import named_files
+from aded.files.datastores.cleaning import FINGERPRINT_PREFIX
+from aded.files.places import named_files
 from aded.identity import files_fingerprint, sha256
 from datastore.cleaning.cleaning import Cleaner, Cleaning
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from aded.errors import BadInput
-from aded.files.parquet import parquet_rows
+from aded.files.compressed import parquet_rows
 from aded.settings import FilePath, NonNegative, Positive, Text
 from datastore.cleaning.cleaning import Benchmarks, Cleaning, Rules
 from datastore.corpora.corpus import Conversation, Corpus

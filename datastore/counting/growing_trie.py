@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.files.datastores.ngram_trie import LONG, MANY, WIDE
+from aded.files.datastores.ngram_file import LONG, MANY, WIDE
 from datastore.counting.part import TriePart, frequent_first
 from datastore.spill import Spill
 from datastore.token_stream import token_type
@@ -62,7 +62,7 @@ def _joined(heads: Sequence[Head]) -> Head:
 
 
 class GrowingTrie:
-    """The arrays of aded.files.datastores.ngram_trie, which grow on disk level by level."""
+    """The arrays of aded.files.datastores.ngram_file, which grow on disk level by level."""
 
     def __init__(self, folder: Path, order: int, vocabulary: int) -> None:
         self.order, self.vocabulary = order, vocabulary

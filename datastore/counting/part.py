@@ -14,7 +14,7 @@ from numba import njit
 
 
 class TriePart(NamedTuple):
-    """The n-grams that start with certain tokens, as a trie like that of a file (aded.files.datastores.ngram_trie).
+    """The n-grams that start with certain tokens, as a trie like that of a file (aded.files.datastores.ngram_file).
 
     sizes: int64 [order], nodes of each level
     token: int32 [n]

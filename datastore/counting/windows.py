@@ -8,8 +8,7 @@ from typing import Protocol
 import numpy as np
 from numba import njit
 
-from aded.files.datastores.ngram_file import NgramFile
-from aded.files.datastores.ngram_trie import Ngrams, last_token
+from aded.files.datastores.ngram_file import NgramFile, Ngrams, last_token
 from datastore.token_stream import TokenStream, token_type
 
 CHUNK = 1 << 22

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from aded.errors import BadInput, naming_the_extra
 from aded.files.atomic import write_bytes, write_text
-from aded.files.models import gguf_model
-from aded.files.models.embedded_model import model_folder
+from aded.files.models.embedded_model import convert, is_whole, model_folder
 from aded.identity import has_sha256, sha256
 from datastore.sources.catalogue import Source, converted, read_source
 from datastore.sources.raw_file import raw_file
@@ -58,7 +57,7 @@ def publisher(url: str) -> str:
 def is_there(name: str, source: Source, out: Path, cache: str | None = None) -> bool:
     """Are all results as they were made, from these very raw files, or the model? out, cache: as of `fetch`."""
     if source.model_bits:
-        return gguf_model.is_whole(model_folder(name, cache))
+        return is_whole(model_folder(name, cache))
     origin, hashes = _made_before(name, out)
     return origin == _origin(source) and all(has_sha256(out / path, hashes.get(path, "")) for path in source.results)
 
@@ -76,7 +75,7 @@ def _make_model(gguf: Path, folder: Path, bits: int) -> None:
     from safetensors import SafetensorError
 
     try:
-        gguf_model.convert(gguf, folder, bits)
+        convert(gguf, folder, bits)
     except (OSError, SafetensorError) as error:  # the second is what a full disk raises
         raise BadInput("paths.cache", f"{folder} cannot be written ({error}); name another place") from None
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
-from aded.files.models.plain_tokenizer import FILES
+from aded.files.models.tokenizer import FILES
 from aded.identity import tokenizer_fingerprint
 from datastore.sources.answers import SOURCE_KEY
 

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from aded.errors import BadInput, first_line
+from aded.files.compressed import parquet_rows
 from aded.files.json_lines import json_lines
-from aded.files.parquet import parquet_rows
 
 QUESTIONS_KEY = "benchmark.question_file"
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from aded.compiled import inner, new_record
 from aded.drafters.backoff.candidates import EXPERTS, UNITS, Candidates
 from aded.errors import BadInput
-from aded.files.shipped import here_or_shipped
+from aded.files.places import here_or_shipped
 
 SHIPPED = "aded/drafters/backoff/scorer.safetensors"
 ZERO = np.float32(0.0)

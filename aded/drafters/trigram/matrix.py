@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from aded.compiled import UNCOUNTED, inner
-from aded.files.datastores.ngram_trie import Ngrams, find_child, read_successors, vocabulary_of
+from aded.files.datastores.ngram_file import Ngrams, find_child, read_successors, vocabulary_of
 
 ROW = 32
 """Most successors of an overlay row. In a full row a new successor replaces the one with the smallest weight."""

@@ -24,8 +24,7 @@ from numba import njit
 
 from aded.compiled import INLINED
 from aded.errors import BadInput
-from aded.files.datastores.array_file import DATASTORE_KEY, ArrayFile, open_arrays
-from aded.files.datastores.blocks import BLOCK, Blocks, are_whole
+from aded.files.datastores.array_file import BLOCK, DATASTORE_KEY, ArrayFile, Blocks, are_whole, open_arrays
 
 FORMAT = "aded-suffixes"
 VERSION = "3"

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from aded.errors import BadInput, first_line
-from aded.files.shipped import here_or_shipped
+from aded.files.places import here_or_shipped
 
 HEADS_KEY = "method.heads"
 Module = TypeVar("Module", bound=torch.nn.Module)

@@ -17,7 +17,7 @@ from aded.bench.progress import Progress
 from aded.bench.run import run
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
-from aded.files.models.plain_tokenizer import PlainTokenizer
+from aded.files.models.tokenizer import PlainTokenizer
 from aded.records.summary import Summary
 
 PROMPTS: list[Any] = ["the cat sat on the mat, the cat", [7, 8, 9, 7, 8], [{"role": "user", "content": "a cat"}]]

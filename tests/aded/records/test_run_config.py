@@ -12,8 +12,7 @@ from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
 
 from aded.config.command_line import compose_config, plain
-from aded.files.plain_yaml import LARGEST
-from aded.records.config import fingerprints, read_config
+from aded.records.config import LARGEST, fingerprints, read_config
 from aded.records.finished_runs import read_run
 
 

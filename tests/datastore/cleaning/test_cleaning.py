@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from aded.config.objects import instantiate
 from aded.errors import BadInput
-from aded.files.datastores.contamination import held_of
+from aded.files.datastores.cleaning import held_of
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.identity import file_fingerprint
 from datastore import info

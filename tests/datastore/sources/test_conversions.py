@@ -17,7 +17,7 @@ from aded.bench.prompts.benchmark import PromptBenchmark
 from aded.bench.questions import PlainText, TokenIds
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
-from aded.files.models.plain_tokenizer import FILES
+from aded.files.models.tokenizer import FILES
 from aded.identity import tokenizer_fingerprint
 from datastore.corpora.corpus import Corpus
 from datastore.corpora.dataset_corpus import DatasetCorpus

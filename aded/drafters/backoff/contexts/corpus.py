@@ -1,6 +1,6 @@
 """Corpus contexts of 1 to 4 tokens, looked up one token at a time.
 
-Each node of a draft tree stores its contexts as nodes of the corpus's trie (aded.files.datastores.ngram_trie). A
+Each node of a draft tree stores its contexts as nodes of the corpus's trie (aded.files.datastores.ngram_file). A
 child's contexts continue its parent's by one token, so each is found among a few neighbours, mostly in one cache
 line.
 """
@@ -15,8 +15,7 @@ import numpy as np
 from aded.compiled import inner
 from aded.errors import naming
 from aded.files.datastores.array_file import ArrayFile, opened
-from aded.files.datastores.ngram_file import NgramFile
-from aded.files.datastores.ngram_trie import Ngrams, children, find_child, read_successors
+from aded.files.datastores.ngram_file import NgramFile, Ngrams, children, find_child, read_successors
 
 LONGEST_CONTEXT = 4
 """Longest context in tokens."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aded.compiled import inner
-from aded.files.datastores.blocks import no_blocks
+from aded.files.datastores.array_file import no_blocks
 from aded.files.datastores.suffix_file import Suffixes, suffix_at, token_at
 
 SPAN = 4

@@ -12,8 +12,19 @@ from safetensors.numpy import load_file, save_file
 
 from aded.errors import BadInput
 from aded.files.datastores import array_file
-from aded.files.datastores.array_file import CHECKSUM, ArrayFile, open_arrays, write_arrays
-from aded.files.datastores.blocks import BLOCK, WORD, Blocks, are_whole, block_sum, no_blocks, verify_all
+from aded.files.datastores.array_file import (
+    BLOCK,
+    CHECKSUM,
+    WORD,
+    ArrayFile,
+    Blocks,
+    are_whole,
+    block_sum,
+    no_blocks,
+    open_arrays,
+    verify_all,
+    write_arrays,
+)
 from datastore.spill import Spill
 
 HEADER = {"format": "f", "version": "1", "tokenizer": "t", "vocabulary": "9"}

@@ -7,8 +7,16 @@ import pytest
 
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
-from aded.files.datastores.ngram_file import FORMAT, VERSION, no_ngrams, open_ngrams
-from aded.files.datastores.ngram_trie import MANY, find_child, last_token, read_successors
+from aded.files.datastores.ngram_file import (
+    FORMAT,
+    MANY,
+    VERSION,
+    find_child,
+    last_token,
+    no_ngrams,
+    open_ngrams,
+    read_successors,
+)
 from datastore.ngrams import count_ngrams, write_ngrams
 
 V = 3

@@ -25,13 +25,10 @@ from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.mcts import Mcts
 from aded.errors import BadInput
 from aded.files.atomic import lock_file
-from aded.files.cache import cache_folder
 from aded.files.models import embedded_model as module
-from aded.files.models import gguf_model
-from aded.files.models.embedded_model import embedded_model
-from aded.files.models.gguf_model import NEEDED, convert, is_whole
-from aded.files.models.plain_tokenizer import read_plain_tokenizer
-from aded.files.models.tokenizer import cut_at, load_tokenizer, stop_rule
+from aded.files.models.embedded_model import NEEDED, convert, embedded_model, is_whole
+from aded.files.models.tokenizer import cut_at, load_tokenizer, read_plain_tokenizer, stop_rule
+from aded.files.places import cache_folder
 from aded.identity import tokenizer_fingerprint
 from aded.targets.load import load_target
 from datastore.ngrams import count_ngrams
@@ -159,9 +156,9 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         folder.mkdir()
         for name in NEEDED:
             (folder / name).write_text(name)
-        gguf_model._write_manifest(folder)
+        module._write_manifest(folder)
 
-    monkeypatch.setattr(gguf_model, "_write", write)
+    monkeypatch.setattr(module, "_write", write)
     return called
 
 
@@ -184,7 +181,7 @@ def test_a_conversion_that_ends_early_leaves_nothing(
 ) -> None:
     folder = tmp_path / "a"
     with monkeypatch.context() as patch:
-        patch.setattr(gguf_model, "sha256", lambda path: 1 / 0)
+        patch.setattr(module, "sha256", lambda path: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             convert(Path("a.gguf"), folder)
     assert list(tmp_path.iterdir()) == []

@@ -27,7 +27,7 @@ from aded.drafters.backoff.retrieval.passages import (
 from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, Library, no_library, open_library
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
-from aded.files.datastores.contamination import Check, to_header
+from aded.files.datastores.cleaning import Check, contamination_to_header
 from aded.files.datastores.ngram_file import no_ngrams, open_ngrams
 from aded.files.datastores.suffix_file import FORMAT, VERSION, open_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -182,7 +182,7 @@ def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -
 
 
 def test_questions_count_as_checked_where_both_corpora_were(path: Path, tmp_path: Path) -> None:
-    checked = {**HEADER, **to_header({"mt_bench": Check(80, "0" * 16, True, {})})}
+    checked = {**HEADER, **contamination_to_header({"mt_bench": Check(80, "0" * 16, True, {})})}
     write_suffixes(tmp_path / "checked", STREAM, checked)
     write_ngrams(tmp_path / "ngrams", count_ngrams([np.arange(9)], 5, VOCABULARY), checked)
     ngrams = open_ngrams(tmp_path / "ngrams")

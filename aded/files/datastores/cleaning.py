@@ -1,4 +1,8 @@
-"""What a datastore file says of benchmarks' questions in its corpus: the header's key `contamination`, JSON."""
+"""What a datastore file says of its corpus's cleaning: two keys of the header, each JSON.
+
+`contamination` says which questions of benchmarks are in the corpus, `left_out` how many conversations each rule of
+cleaning left out.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,13 @@ from pydantic import Field
 from aded.files.json_lines import LINE, json_value, typed
 from aded.settings import NonNegative, Positive
 
-HEADER = "contamination"
+CONTAMINATION = "contamination"
 NOT_CHECKED = "not checked"
 """Of a file that was built without a check, or was checked for other benchmarks or other files of questions."""
 FINGERPRINT_PREFIX = 8
 """Characters of a question file's fingerprint that tell it from others."""
+LEFT_OUT = "left_out"
+"""Rule -> conversations."""
 
 
 @dataclass(frozen=True)
@@ -41,22 +47,22 @@ class Check:
         return f"{0 if self.left_out else len(self.met)} of {self.questions}"
 
 
-def to_header(checks: Mapping[str, Check]) -> dict[str, str]:
+def contamination_to_header(checks: Mapping[str, Check]) -> dict[str, str]:
     """The header's key; none where nothing was checked."""
     plain = {name: asdict(check) for name, check in checks.items()}
-    return {HEADER: json.dumps(plain, sort_keys=True, separators=(",", ":"))} if plain else {}
+    return {CONTAMINATION: json.dumps(plain, sort_keys=True, separators=(",", ":"))} if plain else {}
 
 
-def from_header(header: Mapping[str, str], key: str, where: str) -> dict[str, Check]:
+def contamination_of(header: Mapping[str, str], key: str, where: str) -> dict[str, Check]:
     """Benchmark -> its check. Raises BadInput naming `key`."""
-    text = header.get(HEADER, "{}")
+    text = header.get(CONTAMINATION, "{}")
     checks: dict[str, Check] = typed(
         json_value(text, key, where), dict[str, Check], key, where, "a contamination report"
     )
     return checks
 
 
-def in_short(checks: Mapping[str, Check]) -> str:
+def contamination_in_short(checks: Mapping[str, Check]) -> str:
     """As in a run's record: "human_eval 0 of 164, prompts:1f03a9c2 3 of 80", the latter by a question file's
     fingerprint."""
     return ", ".join(f"{_labelled(name, check.file)} {check.held}" for name, check in sorted(checks.items()))
@@ -86,3 +92,20 @@ def summed(parts: Sequence[Mapping[str, Check]]) -> dict[str, Check]:
             met = {question: sum(one.met.get(question, 0) for one in checks) for question in ids}
             found[name] = replace(first, met=met)
     return found
+
+
+def left_out_to_header(left_out: Mapping[str, int]) -> dict[str, str]:
+    """The header's key; none where no rule was applied."""
+    return {LEFT_OUT: json.dumps(left_out, sort_keys=True)} if left_out else {}
+
+
+def left_out_of(header: Mapping[str, str], key: str, where: str) -> dict[str, int]:
+    """Raises BadInput naming `key`."""
+    value = json_value(header.get(LEFT_OUT, "{}"), key, where)
+    found: dict[str, int] = typed(value, dict[str, NonNegative], key, where, "numbers by reason")
+    return found
+
+
+def left_out_in_short(left_out: Mapping[str, int]) -> str:
+    """As in a run's record: "3 contaminated, 0 degenerate"."""
+    return ", ".join(f"{times} {reason}" for reason, times in left_out.items())

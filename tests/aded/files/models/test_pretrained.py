@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from transformers.utils.import_utils import JINJA_IMPORT_ERROR, SENTENCEPIECE_IMPORT_ERROR
 
 from aded.errors import BadInput
-from aded.files.models.hub import pretrained
+from aded.files.models.pretrained import pretrained
 from aded.targets.eager import EagerTarget
 from aded.targets.load import load, load_target
 

@@ -10,8 +10,7 @@ import pytest
 
 from aded.errors import BadInput
 from aded.files.cost_table import read_cost_table
-from aded.files.named_files import named_files, source_files
-from aded.files.wheel_file import wheel_file
+from aded.files.places import named_files, source_files, wheel_file
 
 FILES = ["a.py", "b/c.py", "b/d.txt", "b.py", ".hidden.py", ".git/e.py", "b/.venv/f.py", "[g].py"]
 
