@@ -17,7 +17,7 @@ from aded.core.drafter import Drafter
 from aded.core.sampler import checked_decoding
 from aded.settings import Engine, Kernels, Positive, checked
 from aded.targets.eager import eos_token_ids
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 
 if TYPE_CHECKING:
     from pandas import DataFrame

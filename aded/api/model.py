@@ -23,9 +23,8 @@ from aded.kernels.threads import restored_threads
 from aded.settings import Engine, Kernels, checked
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
-from aded.targets.load import checked_target
+from aded.targets.load import checked_target, twin_of
 from aded.targets.self_check import SelfCheck
-from aded.targets.twin import twin_of
 
 WARM_UP_TOKENS = 8
 """Of a prompt, and of the answer to it, in which all of a drafter is compiled."""

@@ -21,7 +21,7 @@ from aded.files.models.tokenizer import PlainTokenizer, load_tokenizer, read_pla
 from aded.files.pack import About, AbsentTokenizer, is_pack, read_about
 from aded.records.summary import Summary
 from aded.settings import Positive, checked
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from aded.targets.weightless import WeightlessTarget
 
 if TYPE_CHECKING:

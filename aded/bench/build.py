@@ -26,8 +26,7 @@ from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
 from aded.methods import Method, checked_method, with_whole_parts
 from aded.settings import Engine, FilePath, NonNegative, checked_keys
-from aded.targets.engine import with_engine
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded, with_engine
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

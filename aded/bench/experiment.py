@@ -11,7 +11,7 @@ from aded.bench.recording import Recording
 from aded.core.sampler import Decoding
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 
 Pairing = Literal["slices", "answers", "off"]
 """How method and baseline take turns: in slices of about 0.25 s, in whole answers, or not: no baseline decodes."""

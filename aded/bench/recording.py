@@ -33,7 +33,7 @@ from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, 
 from aded.identity import sha256, tokenizer_fingerprint
 from aded.records.rows import Row
 from aded.settings import Dtype, FilePath
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from aded.core.sampler import Sampler
 from aded.core.target import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.attention.kv_cache import KVCache, in_place
 from aded.targets.eager import EagerTarget
+from aded.targets.kv_cache import KVCache, in_place
 
 
 class EagerBatchTarget:

@@ -18,10 +18,10 @@ from transformers import PreTrainedModel
 
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
-from aded.targets.attention.kv_cache import KVCache
-from aded.targets.attention.tree_mask import Mask
 from aded.targets.eager import EagerTarget
+from aded.targets.kv_cache import KVCache
 from aded.targets.self_check import SelfCheck
+from aded.targets.tree_attention import Mask
 
 Output = tuple[torch.Tensor, torch.Tensor, dict[int, torch.Tensor]]
 """(logits [n, vocabulary], last hidden states [n, hidden], what entered the layers that are read [n, hidden])."""

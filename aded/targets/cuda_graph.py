@@ -18,9 +18,9 @@ from transformers import PreTrainedModel
 from aded.core.sampler import Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.attention.kv_cache import in_place
-from aded.targets.attention.tree_mask import TreeMask
 from aded.targets.compiled_cpu import CompiledCpuTarget, Forward
+from aded.targets.kv_cache import in_place
+from aded.targets.tree_attention import TreeMask
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 257)
 """Nodes a tree is padded to, the root included."""

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aded.core.target import Target
 from aded.errors import BadInput, first_line
 from aded.settings import Engine
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from aded.targets.compiled_cpu import CompiledCpuTarget
     from aded.targets.eager import EagerTarget
 
 log = logging.getLogger(__name__)
+
+
+class Loaded(NamedTuple):
+    """A target, its tokenizer, and the tokens that end an answer."""
+
+    target: Target
+    tokenizer: PreTrainedTokenizerBase
+    eos_token_ids: frozenset[int]
 
 
 def with_engine(target: Target, engine: Engine, cache: str) -> Target:

@@ -21,7 +21,7 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput, first_line
 from aded.kernels.attention import CACHE
-from aded.targets.attention.rope_switch import RopeSwitch
+from aded.targets.tree_attention import RopeSwitch
 
 STANDARD_LAYERS = {"full_attention", "sliding_attention"}
 WINDOW = 4

@@ -16,7 +16,7 @@ from aded.core.target import Target
 from aded.errors import BadInput
 from aded.settings import Budget, Count, FilePath, NonNegative, Share
 from aded.targets.eager import EagerTarget
-from aded.targets.twin import twin_with_layers
+from aded.targets.load import twin_with_layers
 from baselines.draft_models.model_drafter import Branches, ModelDrafter
 from baselines.draft_models.reader import model_beside
 from baselines.growth import Shape

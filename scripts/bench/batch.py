@@ -46,7 +46,7 @@ from aded.settings import Positive
 from aded.shown import say, warn
 from aded.targets.batch import EagerBatchTarget
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from scripts.bench.timing.batches import measure_batches
 from scripts.bench.timing.turns import BatchArm, alternate
 

@@ -27,7 +27,7 @@ from aded.identity import file_fingerprint, sha256, tokenizer_fingerprint
 from aded.kernels.attention import CACHE
 from aded.settings import Count, FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from datastore.corpora.corpus import Corpus
 from scripts.train.prompts import chat_prompts, prompts
 

@@ -24,7 +24,7 @@ from aded.config.objects import Kinds
 from aded.errors import BadInput
 from aded.settings import Count, Positive, Rate
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from baselines.heads.dflash.files import published_layers, save_head
 from baselines.heads.dflash.model import Block, DFlashHead
 from scripts.train.answers import most_frequent

@@ -23,7 +23,7 @@ from aded.config.objects import Kinds
 from aded.errors import BadInput
 from aded.settings import Count
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from baselines.heads.eagle.files import published_layers, save_head
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
 from scripts.train.answers import most_frequent

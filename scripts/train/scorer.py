@@ -42,7 +42,7 @@ from aded.kernels import threads
 from aded.settings import FilePath, Positive, Rate, Seed, Share
 from aded.shown import say
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from datastore.cleaning.repetition import is_degenerate
 from scripts.train.answers import TRAINING, answered, read_answers, read_pairs, target_of
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined

@@ -23,7 +23,7 @@ from aded.kernels import threads
 from aded.records.config import flat
 from aded.settings import Positive, Rate
 from aded.shown import say
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from baselines.heads.shared.head_files import CONFIG, WEIGHTS
 from scripts.train.answers import HEADS, answered, inputs, read_pairs, target_of
 from scripts.train.text import ReadText

@@ -31,7 +31,7 @@ from aded.methods import datastore_kinds, with_whole_parts
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.cuda_graph import CudaGraphTarget
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from aded.testing import QUICK_CHECKS, SESSION, VOCABULARY, Watched, memory_is_bounded
 from baselines.autoregressive import Autoregressive
 

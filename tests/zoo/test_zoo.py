@@ -11,10 +11,10 @@ from survey import Verdict, judge
 
 from aded.errors import BadInput
 from aded.kernels.linear import PackedLinear
-from aded.targets.attention.rope_switch import RopeSwitch
 from aded.targets.eager import EagerTarget
 from aded.targets.load import checked_target
 from aded.targets.self_check import SelfCheck
+from aded.targets.tree_attention import RopeSwitch
 
 PAGE = Path(__file__).parents[2] / "docs" / "models" / "families.md"
 EXACT = ["bitnet", "bloom", "deepseek_v3", "falcon, ALiBi", "gemma3n_text", "gpt_neo", "mpt", "phimoe, longrope"]
@@ -73,7 +73,7 @@ def test_the_self_check_finds_what_goes_wrong_as_frequencies_change(
 
 @some("gpt_neo", ["bloom", "falcon, ALiBi", "mpt"])
 def test_the_self_check_finds_attention_that_counts_rows(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aded.targets.attention.row_bias._counts_rows", lambda _: False)
+    monkeypatch.setattr("aded.targets.tree_attention._counts_rows", lambda _: False)
     with pytest.raises(BadInput, match=r"ForCausalLM (cannot verify|does not honour)"):
         EagerTarget(tiny_family(family)).self_check()
 

@@ -20,7 +20,7 @@ from aded.core.sampler import Decoding
 from aded.errors import BadInput
 from aded.settings import Kernels
 from aded.targets.eager import EagerTarget
-from aded.targets.twin import twin_of
+from aded.targets.load import twin_of
 from baselines.autoregressive import Autoregressive
 
 VOCABULARY = 128

@@ -17,9 +17,9 @@ from aded.core.drafter import Step
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.attention.kv_cache import KVCache
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import FIELDS, EagerTarget, eos_token_ids
+from aded.targets.kv_cache import KVCache
 
 PROMPT = np.arange(10, 22, dtype=np.int64)  # longer than the sliding windows
 BINARY = DraftTree.from_sequences(5, [[a, b, c] for a in (6, 7) for b in (8, 9) for c in (10, 11)], budget=14)

@@ -22,9 +22,8 @@ from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.cuda_graph import SIZES, CudaGraphTarget
 from aded.targets.eager import FIELDS, EagerTarget
 from aded.targets.engine import with_engine
-from aded.targets.load import checked_target
+from aded.targets.load import checked_target, twin_of, twin_with_layers
 from aded.targets.self_check import SelfCheck
-from aded.targets.twin import twin_of, twin_with_layers
 from baselines.autoregressive import Autoregressive
 from baselines.logits.token_recycling import TokenRecycling
 

@@ -17,7 +17,7 @@ from aded.core.sampler import Greedy, Recorded, Rejection, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
-from aded.targets.twin import twin_with_layers
+from aded.targets.load import twin_with_layers
 from aded.targets.weightless import WeightlessTarget
 from baselines.draft_models import reader
 from baselines.draft_models.draft_model import DraftModel

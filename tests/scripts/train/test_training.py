@@ -18,7 +18,7 @@ from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
+from aded.targets.engine import Loaded
 from baselines.autoregressive import Autoregressive
 from baselines.heads.dflash.drafter import Dflash
 from baselines.heads.dflash.files import save_head
