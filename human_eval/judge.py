@@ -18,7 +18,7 @@ from typing import Any
 from isolation import Limits, Worker
 from wire import NotPlain
 
-from aded.records.score import PASSED
+from aded.records.finished_runs import PASSED
 
 EXCEPTIONS = {
     name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, BaseException)

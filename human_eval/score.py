@@ -28,7 +28,7 @@ from pydantic import Field
 from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
-from aded.records.score import FOLDER_KEY, SAMPLES, write_score
+from aded.records.finished_runs import FOLDER_KEY, SAMPLES, write_score
 
 LONGEST = 86_400.0
 """Seconds of a day."""

@@ -11,7 +11,7 @@ from aded.bench.progress import Progress
 from aded.bench.runner import Runner
 from aded.files.models.tokenizer import answer_text
 from aded.records.environment import environment
-from aded.records.noise.disturbance import MOST_TIMINGS, pairs_of, to_decode_again
+from aded.records.noise import MOST_TIMINGS, pairs_of, to_decode_again
 from aded.records.rows import Row
 from aded.records.run_directory import RunDirectory, whole_questions
 

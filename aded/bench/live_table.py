@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aded.errors import literal
-from aded.records.metrics import summarise
-from aded.records.numbers import MISSING, formatted, with_interval
+from aded.records.metrics import MISSING, formatted, summarise, with_interval
 from aded.records.rows import Row
 from aded.records.summary import Summary
 

@@ -19,8 +19,7 @@ from aded.bench.progress import Progress
 from aded.bench.runner import Runner
 from aded.identity import run_ids
 from aded.records.config import fingerprints
-from aded.records.metrics import summarise
-from aded.records.numbers import formatted, with_interval
+from aded.records.metrics import formatted, summarise, with_interval
 from aded.records.run_directory import RunDirectory
 from aded.records.summary import Summary
 

@@ -25,7 +25,7 @@ from aded.files.models.tokenizer import answer_text, stop_rule
 from aded.files.pack import AbsentTokenizer
 from aded.methods import autoregressive
 from aded.records.metrics import compression
-from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up
+from aded.records.noise import MOST_WARM_UP, slice_warm_up
 from aded.records.rows import Calibration, Divergence, Row, Timing
 from aded.records.trees import TreeRecorder
 

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from aded.config.command_line import NoSettings, run_command
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
-from aded.records.score import FOLDER_KEY, PASSED, SAMPLES, write_score
+from aded.records.finished_runs import FOLDER_KEY, PASSED, SAMPLES, write_score
 from aded.settings import Id, Text
 
 CODE = Path(__file__).parents[2] / "human_eval" / "score.py"

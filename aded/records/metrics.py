@@ -1,9 +1,14 @@
-"""The numbers of a run, each from its rows. aded.records.rows and aded.records.summary explain every key."""
+"""The numbers of a run, each from its rows, and marks: reasons to doubt them, which are shown beside them.
+
+aded.records.rows and aded.records.summary explain every key. Tables, plots and exit messages show the marks.
+
+Where a speedup has no ground at all, there is none, and the first mark says why.
+"""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -11,16 +16,38 @@ from typing import NamedTuple
 import numpy as np
 
 from aded.core.drafter import Drafter, PartUse
-from aded.records.marks import groundless, marks_of_drafts, marks_of_times, others_share
-from aded.records.noise.disturbance import method_step_seconds, pairs_of, step_seconds, undisturbed
-from aded.records.noise.warm_up import slice_warm_up
+from aded.records.noise import (
+    ENOUGH,
+    MOST_WARM_UP,
+    PairsByRow,
+    method_step_seconds,
+    pairs_of,
+    slice_warm_up,
+    step_seconds,
+    to_decode_again,
+    undisturbed,
+)
 from aded.records.rows import Row
 from aded.records.summary import AcceptanceByPosition, PartShare, Percentiles, Summary
-from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question, value_of
+from aded.records.totals import FEWEST_QUESTIONS, Totals, bootstrap_interval, stacked, totals_by_question, value_of
 
 MOST_COMPRESSION = 12.0
 """An answer that shrinks by more than this factor is repetitive: a loop, which is easy to draft, so it inflates every
 drafter's accepted tokens."""
+FEWEST_SLICES = 20
+"""Undisturbed slices of a run, of both arms."""
+MOST_DISTURBED = 0.1
+"""Share of the slices that may be disturbed without a mark."""
+WIDEST = 0.5
+"""Width of the interval, as a share of the speedup."""
+MOST_REPETITIVE = 0.1
+"""Share of the answers that may be loops without a mark."""
+SLACK = 1.05
+"""What a speedup may exceed its bound by, since both are measured."""
+FEWEST_STEPS = 5
+"""One-token steps of the method that show what one takes."""
+MISSING = "–"
+"""How tables show a number that there is not."""
 
 
 class Estimate(NamedTuple):
@@ -248,3 +275,99 @@ def student_95(freedom: int) -> float:
     edges = np.linspace(0, np.pi / 2, 100_001)
     below = np.cumsum(np.cos((edges[1:] + edges[:-1]) / 2) ** (freedom - 1))
     return float(freedom**0.5 * np.tan(np.interp(0.95 * below[-1], below, edges[1:])))
+
+
+def groundless(speedup: float | None, rows: Sequence[Row], pairs: PairsByRow) -> str | None:
+    """Why the speedup of a run has no ground, and is none; None where it has. pairs: of `pairs_of`."""
+    asked = {row.question_id for row, timings in zip(rows, pairs, strict=True) if timings and row.steps}
+    left_alone = {
+        row.question_id
+        for row, timings in zip(rows, pairs, strict=True)
+        if row.steps and any(one.undisturbed.any() for one in timings)
+    }
+    if len(left_alone) < min(FEWEST_QUESTIONS, len(asked)):
+        return f"no speedup: {len(left_alone)} of {len(asked)} questions have an undisturbed slice"
+    bound = largest_speedup(rows, pairs)
+    if speedup is not None and bound is not None and speedup > SLACK * bound:
+        return f"no speedup: {speedup:.2f} was measured, more than {bound:.2f}, what its accepted tokens allow"
+    return None
+
+
+def marks_of_drafts(summary: Summary, drafter: Drafter | None) -> Iterator[str]:
+    """The reasons to doubt what was accepted, a sentence each. drafter: the run's, where it is at hand."""
+    if drafter is not None and drafter.budget and summary.steps and not summary.largest_tree:
+        yield f"it drafted nothing{f': {drafter.why_no_draft}' if drafter.why_no_draft else ''}"
+    if (summary.repetitive_share or 0.0) > MOST_REPETITIVE:
+        others = summary.mean_accepted_tokens_without_repetitive
+        without = "" if others is None else f"; the others have {others:.2f} accepted tokens"
+        yield f"{summary.repetitive_share:.0%} of the answers are loops, which are easy to draft{without}"
+
+
+def marks_of_times(summary: Summary, rows: Sequence[Row], pairs: PairsByRow) -> Iterator[str]:
+    """The reasons to doubt the times of a run, a sentence each; none for an unpaired one. pairs: of `pairs_of`."""
+    if not any(pairs) or not summary.steps:
+        return
+    speedup, low, high = summary.speedup, summary.speedup_low, summary.speedup_high
+    if speedup is not None and low is not None and high is not None and high - low > WIDEST * speedup:
+        yield f"the interval {low:.2f} to {high:.2f} is wider than half the speedup"
+    kept = undisturbed(pairs)
+    if 1 - kept.mean() > MOST_DISTURBED:
+        left_out = " and left out" if kept.any() else ""
+        found = f"{2 * (~kept).sum()} of {2 * len(kept)} slices were disturbed{left_out}"
+        yield f"{found} (others took {summary.others_cpu_share:.0%} of the processors)"
+    if 2 * kept.sum() < FEWEST_SLICES:
+        yield f"{2 * kept.sum()} undisturbed slices, fewer than {FEWEST_SLICES}"
+    if noisy := to_decode_again(rows, pairs):
+        count = f"{len(noisy)} of {summary.questions} questions"
+        yield f"in {count} less than {ENOUGH:.0%} of the slices were undisturbed"
+    share = summary.slice_warm_up
+    if share is not None and share > MOST_WARM_UP:
+        most = f"{MOST_WARM_UP:.0%}"
+        yield f"a slice's first step takes longer than the others by {share:.1%} of the slice, more than {most}"
+    if others := max((timing.machine.gpu_processes or 0 for row in rows for timing in row.timings), default=0):
+        yield f"{others} other processes used the GPU"
+
+
+def others_share(rows: Sequence[Row]) -> float:
+    """Share of the processors' time that other programs and virtual machines took while the rows were decoded."""
+    uses = [timing.machine for row in rows for timing in row.timings]
+    seconds = sum(use.seconds for use in uses)
+    return sum(use.seconds * (use.others + use.steal) for use in uses) / seconds if seconds else 0.0
+
+
+def largest_speedup(rows: Sequence[Row], pairs: PairsByRow) -> float | None:
+    """What the run's accepted tokens allow at most; None without a step.
+
+    A step yields no more than its accepted tokens, and takes no less than a step of one token. So the speedup is at
+    most the mean accepted tokens times what a one-token step takes in the baseline, over what it takes in the method:
+    medians of the target's time, in the undisturbed slices. Where the method drafts at nearly every step, both are
+    taken as equal, since the target is the same.
+    """
+    tokens = steps = 0.0
+    one: list[np.ndarray] = []
+    plain: list[np.ndarray] = []
+    for row, timings in zip(rows, pairs, strict=True):
+        for each in timings:
+            timing, slices = each.timing, each.timing.slices
+            assert slices is not None
+            kept = np.repeat(each.undisturbed, slices.steps)
+            plain_kept = np.repeat(each.undisturbed, slices.autoregressive_steps)
+            tokens += np.array(row.accept_lengths)[kept].sum()
+            steps += kept.sum()
+            one.append(np.array(timing.verify_ms)[kept & (np.array(row.drafted_nodes) == 0)])
+            plain.append(np.array(timing.autoregressive_verify_ms)[plain_kept])
+    if not steps:
+        return None
+    once = np.concatenate(one)
+    same = len(once) < FEWEST_STEPS or not sum(map(len, plain))
+    return float(tokens / steps * (1.0 if same else np.median(np.concatenate(plain)) / np.median(once)))
+
+
+def formatted(value: float | None, form: str = ".2f") -> str:
+    return MISSING if value is None else format(value, form)
+
+
+def with_interval(value: float | None, low: float | None, high: float | None, form: str = ".2f") -> str:
+    """The number and, where it has one, its interval: 1.20 [1.10, 1.30]."""
+    ends = "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
+    return f"{formatted(value, form)}{ends}"

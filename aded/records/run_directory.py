@@ -29,9 +29,8 @@ from aded.files.atomic import check_outputs, lock_file, not_writable, remove_par
 from aded.identity import run_ids
 from aded.records.config import differences, flat, read_config
 from aded.records.environment import Environment
-from aded.records.finished_runs import is_finished, read_run, whole_rows
+from aded.records.finished_runs import SAMPLES, is_finished, read_run, whole_rows
 from aded.records.rows import Row, read, reason, to_json
-from aded.records.score import SAMPLES
 from aded.records.summary import Summary
 from aded.records.trees import NAME as TREES
 from aded.records.trees import AnswerTrees, read_trees

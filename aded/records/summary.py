@@ -97,7 +97,7 @@ class Summary:
     speedup_wall: Number | None = about("the speedup over all slices, disturbed ones too", null=NO_SPEEDUP)
     slices: NonNegative | None = about("slices of both arms", null=UNPAIRED)
     disturbed_share: Number | None = about(
-        "slices that were disturbed, or whose pair was / slices (aded.records.noise.disturbance)", null=NO_SPEEDUP
+        "slices that were disturbed, or whose pair was / slices (aded.records.noise)", null=NO_SPEEDUP
     )
     slice_warm_up: Number | None = about(
         "what the first step of a slice takes longer than the others, as a share of its slice",

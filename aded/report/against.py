@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aded.records.metrics import Estimate
-from aded.records.numbers import MISSING, with_interval
-from aded.records.paired import Difference, difference
+from aded.records.metrics import MISSING, Estimate, with_interval
+from aded.records.totals import Difference, difference
 from aded.report.lines import ACCEPTED, METRICS, Line, by_workload
 
 

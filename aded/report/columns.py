@@ -16,8 +16,7 @@ import pandas as pd
 
 from aded.files.datastores.cleaning import NOT_CHECKED, held_of
 from aded.records.finished_runs import FinishedRun
-from aded.records.metrics import Estimate
-from aded.records.numbers import MISSING, formatted, with_interval
+from aded.records.metrics import MISSING, Estimate, formatted, with_interval
 from aded.records.rows import Row
 from aded.records.summary import Summary
 from aded.records.totals import FEWEST_QUESTIONS

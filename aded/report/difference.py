@@ -8,10 +8,9 @@ from tabulate import tabulate
 
 from aded.errors import BadInput
 from aded.records.finished_runs import FinishedRun
-from aded.records.numbers import MISSING
-from aded.records.paired import FEWEST, Difference, difference
+from aded.records.metrics import MISSING
 from aded.records.rows import Row
-from aded.records.totals import Totals
+from aded.records.totals import FEWEST_SHARED, Difference, Totals, difference
 
 NUMBERS = {"mean accepted tokens": Totals.mean_accepted_tokens, "speedup": Totals.speedup}
 HEADS = ("", "A", "B", "A / B", "95 %", "p", "")
@@ -48,14 +47,16 @@ def shared_rows(a: FinishedRun, b: FinishedRun) -> tuple[list[Row], list[Row]]:
 
 def _line(name: str, one: Difference) -> tuple[str, ...]:
     ends = MISSING if one.low is None or one.high is None else f"{one.low:.3f} to {one.high:.3f}"
-    verdict = "cannot tell" if one.questions < FEWEST else "may be noise" if one.is_noise else "more than noise"
+    verdict = (
+        "cannot tell" if one.questions < FEWEST_SHARED else "may be noise" if one.is_noise else "more than noise"
+    )
     return name, f"{one.first:.3f}", f"{one.second:.3f}", f"{one.quotient:.3f}", ends, f"{one.p:.3f}", verdict
 
 
 def _remarks(a: FinishedRun, b: FinishedRun, found: dict[str, Difference | None]) -> Iterator[str]:
     """What else a reader must know to believe it."""
-    if any(one and one.questions < FEWEST for one in found.values()):
-        yield f"Fewer than {FEWEST} questions cannot show a difference, however large: run more."
+    if any(one and one.questions < FEWEST_SHARED for one in found.values()):
+        yield f"Fewer than {FEWEST_SHARED} questions cannot show a difference, however large: run more."
     if not (a.summary.steps and b.summary.steps):
         yield "No speedup: one of the runs has no step."
     elif found["speedup"] is None:

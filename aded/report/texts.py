@@ -19,7 +19,7 @@ FEW_MARK = "²"
 UNDECIDED_MARK = "¹"
 UNDECIDED = f"{UNDECIDED_MARK} The interval contains 1: the run does not show whether the method gains time."
 MARK = "³"
-"""Beside a speedup that there is reason to doubt (aded.records.marks)."""
+"""Beside a speedup that there is reason to doubt (aded.records.metrics)."""
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 

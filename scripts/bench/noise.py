@@ -28,7 +28,7 @@ import pandas as pd
 from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.records.environment import machine
-from aded.records.numbers import formatted, with_interval
+from aded.records.metrics import formatted, with_interval
 from aded.records.rows import read
 from aded.records.summary import Summary
 from aded.settings import Positive

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aded.bench.clock.watch import Lap
-from aded.records.marks import MOST_DISTURBED
-from aded.records.noise.disturbance import MOST_TAKEN
+from aded.records.metrics import MOST_DISTURBED
+from aded.records.noise import MOST_TAKEN
 
 SAID_AFTER = 30.0
 """Seconds of slices, where the first question takes longer."""

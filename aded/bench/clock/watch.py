@@ -16,7 +16,7 @@ from time import perf_counter, process_time, sleep
 
 import psutil
 
-from aded.records.noise.disturbance import MOST_TAKEN
+from aded.records.noise import MOST_TAKEN
 from aded.records.rows import MachineUse
 
 LOOK = 0.5

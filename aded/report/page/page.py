@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from aded import __version__
 from aded.errors import literal
 from aded.records.finished_runs import FinishedRun
-from aded.records.numbers import formatted
+from aded.records.metrics import formatted
 from aded.records.trees import NAME as TREES
 from aded.report.lines import ACCEPTED, Line, by_workload, each_run, lines_by_seed, lines_of
 from aded.report.page import figures, tables

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
-from aded.records.numbers import MISSING
+from aded.records.metrics import MISSING
 from aded.report.columns import COLUMNS, KEYS, chosen, differing_workload, explained, frame
 from aded.report.lines import Line, by_workload, lines_by_seed
 from aded.report.paper.comparison import Footnotes

@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from aded.records.metrics import Estimate
-from aded.records.numbers import MISSING
+from aded.records.metrics import MISSING, Estimate
 from aded.records.totals import FEWEST_QUESTIONS
 from aded.report.columns import shown, without_empty_columns
 from aded.report.lines import ACCEPTED, Line

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from aded.records.numbers import MISSING
+from aded.records.metrics import MISSING
 from aded.report.columns import without_empty_columns
 from aded.report.lines import SCOPES, Line
 from aded.report.paper.comparison import TITLES, published_line

@@ -13,6 +13,7 @@ import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
 from aded.records.metrics import (
+    MISSING,
     Estimate,
     acceptance_by_position,
     accepted_by_category,
@@ -21,7 +22,6 @@ from aded.records.metrics import (
     mean_accepted_tokens,
     repetitive_share,
 )
-from aded.records.numbers import MISSING
 from aded.records.rows import Row
 from aded.report.columns import COLUMNS, shown, without_empty_columns
 from aded.report.lines import ACCEPTED, SCOPES, Line, by_workload, categories_of, in_both_scopes

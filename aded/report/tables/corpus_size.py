@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from aded.records.metrics import Estimate
-from aded.records.numbers import MISSING
+from aded.records.metrics import MISSING, Estimate
 from aded.report.lines import ACCEPTED, Line
 from aded.report.names import SEED, line_names
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
-from aded.records.numbers import MISSING, formatted
+from aded.records.metrics import MISSING, formatted
 from aded.records.summary import PartShare
 from aded.report.columns import without_empty_columns
 from aded.report.lines import each_run

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
-from aded.records.numbers import MISSING
+from aded.records.metrics import MISSING
 from aded.report.columns import COLUMNS, median_ms, shown, without_empty_columns
 from aded.report.lines import ACCEPTED, SCOPES, Line, in_both_scopes, sort_key
 

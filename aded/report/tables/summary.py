@@ -10,7 +10,7 @@ import pandas as pd
 
 from aded.records.config import BEFORE
 from aded.records.finished_runs import FinishedRun
-from aded.records.numbers import MISSING
+from aded.records.metrics import MISSING
 from aded.records.rows import to_json
 from aded.records.totals import FEWEST_QUESTIONS
 from aded.report import against

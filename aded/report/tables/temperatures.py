@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from aded.records.numbers import MISSING
+from aded.records.metrics import MISSING
 from aded.report.columns import COLUMNS, shown
 from aded.report.lines import ACCEPTED, Line
 from aded.report.names import SEED, line_names

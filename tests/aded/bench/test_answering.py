@@ -13,7 +13,7 @@ from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.runner import _with_timing
 from aded.core.decode import SLICE_SECONDS, WHOLE_ANSWER, Arm, take_turns
 from aded.core.step_cost import StepCost
-from aded.records.noise.warm_up import MOST_WARM_UP
+from aded.records.noise import MOST_WARM_UP
 from aded.targets.eager import EagerTarget
 
 Noise = Callable[[int], float]
@@ -49,7 +49,7 @@ def set_noise(monkeypatch: pytest.MonkeyPatch) -> SetNoise:
         monkeypatch.setattr(TurnWatch, "__init__", begun)
         monkeypatch.setattr(TurnWatch, "lap", lambda self: Lap(0.25, noise(decoded[-1]), 0.0))
         monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: quiet)
-        monkeypatch.setattr("aded.records.noise.disturbance.SLOW", 1e9)  # real times are this machine's
+        monkeypatch.setattr("aded.records.noise.SLOW", 1e9)  # real times are this machine's
         return decoded
 
     return set_to

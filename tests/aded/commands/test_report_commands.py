@@ -22,8 +22,8 @@ from aded.commands.wandb import METRICS, report
 from aded.config.command_line import NoSettings
 from aded.errors import BadInput
 from aded.records.finished_runs import read_runs
-from aded.records.paired import FEWEST
 from aded.records.summary import Summary
+from aded.records.totals import FEWEST_SHARED
 from aded.report.lines import lines_of
 from aded.report.tables.summary import ranking
 
@@ -134,7 +134,7 @@ def test_a_difference_is_printed_with_its_interval(tmp_path: Path, capsys: pytes
 
 
 def test_equal_runs_and_few_questions_show_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, few = made(tmp_path / "a", 3), made(tmp_path / "few", 2, questions=FEWEST - 1)
+    folder, few = made(tmp_path / "a", 3), made(tmp_path / "few", 2, questions=FEWEST_SHARED - 1)
     for other, verdict in ((folder, "may be noise"), (few, "cannot tell")):
         text = compared(capsys, folder, other)
         assert text.count(verdict) == 2

@@ -24,10 +24,9 @@ from aded.records.metrics import (
     student_95,
     summarise,
 )
-from aded.records.paired import NOISE, difference, swapped
 from aded.records.rows import UNPAIRED, Row
 from aded.records.summary import PartShare, Percentiles, Summary
-from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question
+from aded.records.totals import NOISE, Totals, bootstrap_interval, difference, stacked, swapped, totals_by_question
 
 
 def row(question: str, accepted: list[int], seconds: float, plain: float | None = None, tokens: int = 0) -> Row:

@@ -1,6 +1,7 @@
-"""Which slices the machine disturbed. The rule reads the machine and the baseline, never the method's result.
+"""What the machine did to the times of a run: which slices it disturbed, and what taking turns costs.
 
-Method and baseline take turns in slices (aded.core.decode.take_turns). A pair of slices is disturbed where
+The rule reads the machine and the baseline, never the method's result. Method and baseline take turns in slices
+(aded.core.decode.take_turns). A pair of slices is disturbed where
 
 * other programs took more than MOST_TAKEN of the processors' time in one of its slices, or other virtual machines did
   (steal); or
@@ -12,7 +13,7 @@ Disturbed slices leave in pairs, so that both arms keep the same parts of the an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,10 @@ ENOUGH = 0.6
 """Share of a question's slices that must be undisturbed; else the question is decoded again."""
 MOST_TIMINGS = 3
 """How often a question is decoded at most."""
+MOST_WARM_UP = 0.03
+"""Largest share of a slice; above it slices grow."""
+FEWEST_STEPS = 4
+"""Slices with fewer steps are not looked at."""
 
 
 @dataclass(frozen=True)
@@ -143,3 +148,30 @@ def to_decode_again(rows: Sequence[Row], pairs: PairsByRow) -> set[str]:
             tries += [np.zeros(0, bool)] * (number + 1 - len(tries))
             tries[number] = np.concatenate([tries[number], one.undisturbed])
     return {question for question, tries in kept.items() if all(len(one) and one.mean() < ENOUGH for one in tries)}
+
+
+def slice_warm_up(rows: Sequence[Row]) -> float | None:
+    """Seconds that the first step of a slice takes longer than the median of the others, as a share of the slice.
+
+    The median over the slices of each arm, and of both arms the larger; 0 where the first step is as quick. Slices
+    that others took time from and the first ones of an answer, which begin the drafter, do not count. None where no
+    slice is left.
+    """
+    method: list[float] = []
+    baseline: list[float] = []
+    for timing in (timing for row in rows for timing in row.timings):
+        if (slices := timing.slices) is not None:
+            disturbed = taken(slices)
+            method += _shares(method_step_seconds(timing), slices.steps, disturbed)
+            baseline += _shares(autoregressive_step_seconds(timing), slices.autoregressive_steps, disturbed)
+    return max((max(0.0, float(np.median(shares))) for shares in (method, baseline) if shares), default=None)
+
+
+def _shares(seconds: np.ndarray, counts: Sequence[int], disturbed: np.ndarray) -> Iterator[float]:
+    """Of each slice that counts. seconds: float [steps]; counts: steps of each slice; disturbed: bool [slices]."""
+    if not counts:  # an answer without a step
+        return
+    parts = np.split(seconds, np.cumsum(counts)[:-1])
+    for part, was_disturbed in list(zip(parts, disturbed, strict=True))[1:]:
+        if len(part) >= FEWEST_STEPS and not was_disturbed:
+            yield (part[0] - np.median(part[1:])) / part.sum()

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_run import NAMES, row, timing
 
-from aded.records.marks import largest_speedup
-from aded.records.metrics import summarise
-from aded.records.noise.disturbance import pairs_of, sums, to_decode_again
-from aded.records.noise.warm_up import slice_warm_up
+from aded.records.metrics import largest_speedup, summarise
+from aded.records.noise import pairs_of, slice_warm_up, sums, to_decode_again
 from aded.records.rows import Row, Slices
 from aded.records.summary import Summary
 

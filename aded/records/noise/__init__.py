@@ -1,1 +1,0 @@
-"""What the machine did to the times of a run, and what taking turns costs."""
