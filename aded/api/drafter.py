@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aded.api.shared import SharedDrafter
+from aded.config.methods import checked_method, datastore_kinds, method_config
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
@@ -17,7 +18,6 @@ from aded.files.datastores.kinds import KINDS, NGRAMS, kind_of
 from aded.files.datastores.ngram_file import no_ngrams
 from aded.files.places import cache_folder
 from aded.identity import tokenizer_fingerprint
-from aded.methods import checked_method, datastore_kinds, method_config
 
 if TYPE_CHECKING:
     from aded.files.models.tokenizer import AnyTokenizer

@@ -9,12 +9,12 @@ from aded.api.drafter import NamedDrafter, as_drafter, drafter
 from aded.bench.experiment import Experiment
 from aded.bench.runner import Runner
 from aded.config.choices import read_choice
+from aded.config.methods import datastore_kinds, method_config
 from aded.config.objects import checked_call
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
 from aded.files.places import cache_folder
-from aded.methods import datastore_kinds, method_config
 from aded.records.metrics import summarise
 from aded.records.summary import Summary
 

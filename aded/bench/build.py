@@ -18,13 +18,13 @@ from aded.bench.questions import Benchmark, PromptTemplate, limited
 from aded.bench.recording import Recording
 from aded.config.choices import BENCHMARK
 from aded.config.command_line import PATHS, plain
+from aded.config.methods import Method, checked_method, with_whole_parts
 from aded.config.objects import GROUP, Call, Kinds, checked_call
 from aded.core.drafter import Drafter, set_up
 from aded.core.sampler import Decoding, checked_decoding
 from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
-from aded.methods import Method, checked_method, with_whole_parts
 from aded.settings import Engine, FilePath, NonNegative, checked_keys
 from aded.targets.engine import Loaded, with_engine
 

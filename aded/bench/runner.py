@@ -15,6 +15,7 @@ from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.experiment import Experiment
 from aded.bench.questions import Question, is_raw
 from aded.bench.recording import RecordedAnswer, feed_answer
+from aded.config.methods import autoregressive
 from aded.core.decode import SLICE_SECONDS, WHOLE_ANSWER, Answer, Arm, decode, largest_tree, last, steps, take_turns
 from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded, Sampler
@@ -23,7 +24,6 @@ from aded.errors import BadInput
 from aded.files.answer_file import sha256_of
 from aded.files.models.tokenizer import answer_text, stop_rule
 from aded.files.pack import AbsentTokenizer
-from aded.methods import autoregressive
 from aded.records.metrics import compression
 from aded.records.noise import MOST_WARM_UP, slice_warm_up
 from aded.records.rows import Calibration, Divergence, Row, Timing

@@ -30,11 +30,11 @@ from aded.bench.questions import Question
 from aded.bench.run import run
 from aded.bench.runner import Runner
 from aded.config.command_line import compose_config, run_command
+from aded.config.methods import autoregressive
 from aded.errors import BadInput
 from aded.files.atomic import check_ours, check_outputs
 from aded.files.pack import ABOUT, ANSWERS, About, PackedTurn, is_pack, read_about, write_pack
 from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
-from aded.methods import autoregressive
 from aded.records.config import fingerprints, flat, in_todays_keys
 from aded.records.finished_runs import FinishedRun, read_run
 from aded.records.rows import to_json

@@ -9,13 +9,16 @@ Imports neither torch nor transformers, so that commands on records start at onc
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -29,9 +32,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
-from aded.config.choices import composed, names_of, no_such_choice, register
-from aded.config.objects import CONF, Kinds
-from aded.config.settings_page import settings_page
+from aded.config.choices import MISSING, composed, names_of, no_such_choice, register
+from aded.config.objects import CONF, Kinds, located
 from aded.errors import BadInput, first_line, literal, naming_the_extra, no_such
 from aded.files.pack import is_pack, read_about
 from aded.identity import is_ours
@@ -47,6 +49,22 @@ PLAIN = re.compile(r"""[a-zA-Z/.][\w/.@+-]*|'.*'|".*"|\$.*""")
 """A value that means the same in Hydra's dialect without quotes."""
 EARLIER: dict[str, list[str]] = {"paired=true": [], "paired=false": ["pairing=off"]}
 """What other people's scripts still say, and what it means."""
+SHOWN = ("method", "corpus")
+"""Groups whose settings are shown even where the command names none of their choices."""
+ABOUT = re.compile(r"(?P<names>\w+(?:, \w+)*): (?P<text>.+)")
+"""The line of a docstring that says what an argument means; its further lines are indented."""
+MEANINGS = {
+    "name": "its name in tables and messages",
+    "limit": "questions to ask; null: all",
+    "order": "in_turn: categories take turns; first: the first questions",
+    "max_new_tokens": "where an answer is cut",
+    "datastore_kind": "the kind of datastore file that it reads",
+    "cost": "how its trees are sized: measured (by step times measured on this machine), a file of "
+    "scripts.bench.verify (by the step times in it), or none (each tree has the whole budget)",
+    "cache": "the folder for what it makes once; null: that of the run",
+    "settings": "what a part sets otherwise than in its own config: +method.settings.PART.KEY=VALUE",
+}
+"""Keys that the harness reads itself, whatever the class."""
 
 
 @dataclass
@@ -99,7 +117,7 @@ def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[
         as_it_stands = _is_text(kinds[key]) and value != "null"
         given[key] = checked(value if as_it_stands else _yaml_value(argument), kinds[key], key)
     for one in fields(settings):  # type: ignore[arg-type]
-        if one.name not in given and one.default is MISSING and one.default_factory is MISSING:
+        if one.name not in given and one.default is NO_DEFAULT and one.default_factory is NO_DEFAULT:
             raise BadInput(one.name, "must be given")
     return settings(**given), rest
 
@@ -322,3 +340,61 @@ def one_line(error: BaseException) -> str:
         group, _, name = error.missing_cfg_file.rpartition("/")
         error = no_such_choice(group, name, error.options)
     return literal(" ".join(str(error).split())) or type(error).__name__
+
+
+def settings_page(name: str, overrides: Sequence[str]) -> str:
+    """The choices of each group; the settings of those that the overrides name, and of SHOWN; all other keys.
+
+    name: of the command's config, conf/`name`.yaml. Raises BadInput.
+    """
+    config: dict[str, Any] = OmegaConf.to_container(composed(name, overrides))  # type: ignore[assignment]
+    named = {override.partition("=")[0].partition(".")[0].partition("/")[0].lstrip("+") for override in overrides}
+    groups = [key for key in config if (CONF / key).is_dir() and key != "paths"]
+    shown = [key for key in groups if key in named.union(SHOWN) and "_target_" in (config[key] or {})]
+    choices = "\n".join(f"{key}=NAME, of {', '.join(names_of(key))}" for key in groups)
+    return "\n\n".join([choices, *("\n".join(_lines(key, config[key])) for key in shown), _explained_keys(name)])
+
+
+def _explained_keys(name: str) -> str:
+    """What stands in conf/`name`.yaml below the list of defaults: its keys, each below a comment."""
+    return (CONF / f"{name}.yaml").read_text(encoding="utf-8").partition("\n\n")[2].strip()
+
+
+def _lines(key: str, config: Mapping[str, Any]) -> Iterator[str]:
+    """The class's first line, then a line a setting. key: of the group."""
+    target = str(config.get("_target_"))
+    meanings = MEANINGS if target == MISSING else {**MEANINGS, **meanings_of(located(target, f"{key}._target_"))}
+    yield f"{key}={config['name']}  ({target})" if "name" in config else f"{key}  ({target})"
+    for name, value in config.items():
+        if isinstance(value, dict) and "_target_" in value:
+            yield from (f"  {line}" for line in _lines(f"{key}.{name}", value))
+        elif name != "_target_":
+            plain = isinstance(value, str) and value.isprintable()
+            shown = f"{key}.{name}={value if plain else json.dumps(value)}"
+            yield f"  {shown:<40}  {meanings.get(name, '')}".rstrip()
+    if target != MISSING and not is_ours(target):
+        for name, default in _further_arguments(located(target, f"{key}._target_"), config):
+            yield f"  {f'+{key}.{name}={default}':<40}  {meanings.get(name, '')}".rstrip()
+
+
+def _further_arguments(function: Any, config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of somebody else's class that its config does not name, and their defaults."""
+    for one in inspect.signature(function).parameters.values():
+        is_filled = one.name in (*config, "datastore", "cache")
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) and not is_filled:
+            yield one.name, MISSING if one.default is one.empty else one.default
+
+
+def meanings_of(function: Any) -> dict[str, str]:
+    """What the docstring of a class or function says of each argument: `name: meaning`, or `name, name: meaning`."""
+    found: dict[str, str] = {}
+    latest: list[str] = []
+    for line in (inspect.getdoc(function) or "").splitlines():
+        if match := ABOUT.fullmatch(line):
+            latest = match["names"].split(", ")
+            found |= dict.fromkeys(latest, match["text"])
+        elif line.startswith(" ") and latest:
+            found |= {name: f"{found[name]} {line.strip()}" for name in latest}
+        else:
+            latest = []
+    return found

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from aded.config.methods import checked_method, datastore_kinds, method_config
 from aded.core.drafter import Drafter, Step, drafted_tree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.sized import MEASURED, NONE, SizedDrafter
@@ -18,7 +19,6 @@ from aded.files.datastores.kinds import KINDS
 from aded.files.models.tokenizer import load_tokenizer
 from aded.files.places import cache_folder
 from aded.identity import tokenizer_fingerprint
-from aded.methods import checked_method, datastore_kinds, method_config
 from aded.settings import FilePath, Text, checked
 
 SETTINGS_KEY = "aded"

@@ -23,11 +23,11 @@ from aded.bench.build import build_drafter, checked_config
 from aded.bench.recording import feed_answer
 from aded.config.choices import read_choice
 from aded.config.command_line import CONF, compose_config, plain
+from aded.config.methods import datastore_kinds, with_whole_parts
 from aded.core.decode import Answer, Arm, decode, steps, take_turns
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding, Greedy, Recorded, Sampler
 from aded.errors import EXTRAS
-from aded.methods import datastore_kinds, with_whole_parts
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.cuda_graph import CudaGraphTarget
 from aded.targets.eager import EagerTarget

@@ -23,8 +23,8 @@ class Layered(DrafterOfParts[Part]):
     parts: drafters, by their names, in this order
     budget: most drafted nodes per step: the first ones of a larger tree. Each part has a budget of its own
     least: nodes that a tree must have to be drafted; of the last part, and where tokens are drawn, one is enough
-    adaptation: for aded.methods, which makes the parts: with prompt, none learns across questions, unless its own
-        settings say so
+    adaptation: for aded.config.methods, which makes the parts: with prompt, none learns across questions, unless
+        its own settings say so
     """
 
     def __init__(

@@ -14,6 +14,7 @@ from time import perf_counter
 import numpy as np
 import torch
 
+from aded.config.methods import method_config
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
@@ -21,7 +22,6 @@ from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.best_first import BestFirst
 from aded.drafters.trigram.search.mcts import Mcts
 from aded.files.datastores.suffix_file import SuffixFile
-from aded.methods import method_config
 from baselines.heads.medusa import Medusa
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
 from baselines.logits.logitspec import LogitSpec

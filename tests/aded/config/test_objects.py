@@ -16,14 +16,13 @@ from omegaconf import OmegaConf
 from aded.bench.build import checked_config
 from aded.config import choices
 from aded.config.choices import merged, names_of, outside_config, read_choice
-from aded.config.command_line import compose_config, name_pretrained, plain
+from aded.config.command_line import compose_config, name_pretrained, plain, settings_page
+from aded.config.methods import checked_method
 from aded.config.objects import instantiate
-from aded.config.settings_page import settings_page
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import SuffixFile
-from aded.methods import checked_method
 from aded.records.config import flat
 from aded.settings import Budget
 from baselines.autoregressive import Autoregressive

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from aded.config.methods import checked_method, datastore_kinds, method_config
 from aded.drafters.hybrid.drafter import Hybrid
 from aded.errors import BadInput
-from aded.methods import checked_method, datastore_kinds, method_config
 from aded.targets.weightless import WeightlessTarget
 from baselines.tokens.prompt_lookup import PromptLookup
 
