@@ -8,8 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from aded.bench.prompts.row_keys import check_keys, note_ignored
-from aded.bench.prompts.rows import QUESTIONS_KEY
+from aded.bench.prompts.line import QUESTIONS_KEY, check_keys, note_ignored
 from aded.bench.questions import GivenQuestions, Question
 from aded.errors import BadInput, first_line
 from aded.files.json_lines import LINE, json_lines, typed

@@ -10,9 +10,8 @@ from aded.api.model import prepared_model
 from aded.api.prompt import check_is_tokenizer, check_known, prompt_ids
 from aded.api.several import checked_list, several_drafters, summaries
 from aded.api.text import checked_stops
-from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
-from aded.bench.runner import WARM_UP_TEXT
+from aded.bench.runner import WARM_UP_TEXT, Asked, build_experiment
 from aded.core.drafter import Drafter
 from aded.core.sampler import checked_decoding
 from aded.settings import Engine, Kernels, Positive, checked

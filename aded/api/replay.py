@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from aded.api.several import several_drafters, summaries
-from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import Benchmark, ChatTemplate, GivenQuestions, PromptTemplate, Question, Raw, limited
 from aded.bench.recording import PackBenchmark, Recording
+from aded.bench.runner import Asked, build_experiment
 from aded.config.choices import benchmark_arguments, names_of, read_choice
 from aded.config.objects import instantiate
 from aded.core.drafter import Drafter

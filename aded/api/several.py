@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aded.api.drafter import NamedDrafter, as_drafter, drafter
-from aded.bench.experiment import Experiment
-from aded.bench.runner import Runner
+from aded.bench.runner import Experiment, Runner
 from aded.config.choices import read_choice
 from aded.config.methods import datastore_kinds, method_config
 from aded.config.objects import checked_call

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from omegaconf import DictConfig
 
-from aded.bench.experiment import Asked, Experiment, Pairing, build_experiment
 from aded.bench.questions import Benchmark, PromptTemplate, limited
 from aded.bench.recording import Recording
+from aded.bench.runner import Asked, Experiment, Pairing, build_experiment
 from aded.config.choices import BENCHMARK
 from aded.config.command_line import PATHS, plain
 from aded.config.methods import Method, checked_method, with_whole_parts

@@ -5,30 +5,31 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from aded.bench.clock.timing import timing_of
-from aded.bench.clock.watch import Lap, TurnWatch
-from aded.bench.experiment import Experiment
-from aded.bench.questions import Question, is_raw
-from aded.bench.recording import RecordedAnswer, feed_answer
+from aded.bench.clock import Lap, TurnWatch, timing_of
+from aded.bench.questions import Benchmark, Chat, PromptTemplate, Question, Raw, TokenIds, is_raw
+from aded.bench.recording import RecordedAnswer, Recording, feed_answer
 from aded.config.methods import autoregressive
 from aded.core.decode import SLICE_SECONDS, WHOLE_ANSWER, Answer, Arm, decode, largest_tree, last, steps, take_turns
 from aded.core.drafter import Drafter
-from aded.core.sampler import Recorded, Sampler
+from aded.core.sampler import Decoding, Recorded, Sampler
 from aded.core.target import Step, Target
 from aded.errors import BadInput
-from aded.files.answer_file import sha256_of
+from aded.files.answer_file import ANSWERS_KEY, sha256_of
 from aded.files.models.tokenizer import answer_text, stop_rule
 from aded.files.pack import AbsentTokenizer
 from aded.records.metrics import compression
 from aded.records.noise import MOST_WARM_UP, slice_warm_up
 from aded.records.rows import Calibration, Divergence, Row, Timing
 from aded.records.trees import TreeRecorder
+from aded.targets.engine import Loaded
 
+Pairing = Literal["slices", "answers", "off"]
+"""How method and baseline take turns: in slices of about 0.25 s, in whole answers, or not: no baseline decodes."""
 WARM_UP_TEXT = "def add(a, b):\n    return a +"
 WARM_UP_TOKENS = 16
 BASELINE_WARM_UP_TOKENS = 4
@@ -36,6 +37,70 @@ BASELINE_WARM_UP_TOKENS = 4
 LONGEST_SLICE = 8.0
 """Seconds."""
 log = logging.getLogger(__name__)
+
+
+class Asked(NamedTuple):
+    """A benchmark and its questions."""
+
+    benchmark: Benchmark
+    every: list[Question]
+    chosen: list[Question]
+    """Those that are asked."""
+
+    def template(self, of_model: Callable[[], PromptTemplate]) -> PromptTemplate:
+        """Of the questions: the model's, where the benchmark's are chats."""
+        return Raw() if self.benchmark.raw else of_model()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A model, what it is asked, and how it answers: all but the method."""
+
+    loaded: Loaded
+    asked: Asked
+    template: PromptTemplate
+    decoding: Decoding
+    max_new_tokens: int
+    recording: Recording | None
+    """The answers to replay; None where the target decides its own."""
+    pairing: Pairing
+    trees: int
+    """Draft trees of so many questions are kept, the first ones."""
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """The tokens that end an answer."""
+        if self.recording:
+            return self.recording.eos_token_ids
+        return frozenset() if self.decoding.ignore_eos else self.loaded.eos_token_ids
+
+
+def build_experiment(
+    loaded: Loaded,
+    asked: Asked,
+    template: Callable[[], PromptTemplate],
+    *,
+    max_new_tokens: int,
+    decoding: Decoding = Decoding(),  # noqa: B008 - it is frozen
+    recording: Recording | None = None,
+    pairing: Pairing = "slices",
+    trees: int = 0,
+) -> Experiment:
+    """Choose the questions that can be answered, and refuse now what would fail in the midst of a run.
+
+    template: makes the model's, where the benchmark's questions are chats.
+    """
+    if recording is not None:
+        if decoding.ignore_eos:
+            raise BadInput("decoding.ignore_eos", "recorded answers end where they ended; set it for a model")
+        asked = asked._replace(chosen=recording.answered(asked.chosen, asked.every))
+    elif not loaded.target.provides:
+        raise BadInput(ANSWERS_KEY, "must be given: this target computes nothing")
+    asks_in = asked.template(template)
+    for question in asked.chosen:
+        if isinstance(question, Chat | TokenIds):
+            question.prompt_ids([], loaded.tokenizer, asks_in)
+    return Experiment(loaded, asked, asks_in, decoding, max_new_tokens, recording, pairing, trees)
 
 
 class Turn(NamedTuple):

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from tabulate import tabulate
 
-from aded.bench.clock.watch import peak_memory_mb
+from aded.bench.clock import peak_memory_mb
 from aded.config.command_line import compose_config, plain, run_command
 from aded.config.objects import instantiate
 from aded.files.datastores.ngram_file import open_ngrams

@@ -21,8 +21,7 @@ from transformers import (
 from transformers.generation.stopping_criteria import EosTokenCriteria
 
 import aded
-from aded.bench.prompts.line import READ
-from aded.bench.prompts.row_keys import NOWHERE, OF_RUNS
+from aded.bench.prompts.line import NOWHERE, OF_RUNS, READ
 from aded.errors import BadInput
 
 TEXT = (Path(__file__).parents[2] / "docs" / "inputs.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 from made_up_run import row
 from shell import Shell
 
-from aded.bench.clock.watch import Lap, TurnWatch
+from aded.bench.clock import Lap, TurnWatch
 from aded.bench.runner import _with_timing
 from aded.core.decode import SLICE_SECONDS, WHOLE_ANSWER, Arm, take_turns
 from aded.core.step_cost import StepCost
@@ -48,7 +48,7 @@ def set_noise(monkeypatch: pytest.MonkeyPatch) -> SetNoise:
 
         monkeypatch.setattr(TurnWatch, "__init__", begun)
         monkeypatch.setattr(TurnWatch, "lap", lambda self: Lap(0.25, noise(decoded[-1]), 0.0))
-        monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: quiet)
+        monkeypatch.setattr("aded.bench.run.wait_for_quiet", lambda seconds: quiet)
         monkeypatch.setattr("aded.records.noise.SLOW", 1e9)  # real times are this machine's
         return decoded
 
@@ -137,7 +137,7 @@ def test_without_memory_for_a_second_cache_whole_answers_take_turns(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(EagerTarget, "has_memory_for", lambda self, rows: False)
-    monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: False)
+    monkeypatch.setattr("aded.bench.run.wait_for_quiet", lambda seconds: False)
     assert shell()[0] == 0
     assert [message.split(":")[0] for message in caplog.messages if "KV cache" in message] == ["pairing=slices"]
     assert (shell.summary()["slices"], shell.summary()["identical_outputs"]) == (8, 4)

@@ -13,7 +13,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from aded.api.prompt import prompt_ids
-from aded.bench import rendering
+from aded.bench import questions as module
 from aded.bench.build import checked_config
 from aded.bench.human_eval import HumanEval, completion
 from aded.bench.prompts.line import question_of
@@ -74,7 +74,7 @@ def test_a_chat_template_that_does_too_much_is_stopped(
     name: str, bound: float, template: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, tokenizer = threading.active_count(), tiny_tokenizer()
-    monkeypatch.setattr(rendering, name, bound)
+    monkeypatch.setattr(module, name, bound)
     tokenizer.chat_template = template
     with pytest.raises(BadInput, match=rf"^model.template: it: the chat template refuses .*{problem}"):
         ChatTemplate().ids(tokenizer, ["a"], [])

@@ -11,11 +11,10 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
+import torch
 
-from aded.bench.clock import gpu, watch
-from aded.bench.clock.neighbours import Neighbours
-from aded.bench.clock.timing import timing_of
-from aded.bench.clock.watch import Lap, TurnWatch, Watch, throttles, wait_for_quiet
+from aded.bench import clock as module
+from aded.bench.clock import Lap, Neighbours, TurnWatch, Watch, throttles, timing_of, wait_for_quiet
 from aded.core.decode import Answer
 from aded.records.rows import MachineUse
 
@@ -63,13 +62,13 @@ class Machine:
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made_up = Machine()
-    monkeypatch.setattr(watch, "perf_counter", lambda: made_up.clock)
-    monkeypatch.setattr(watch, "process_time", lambda: made_up.own)
-    monkeypatch.setattr(watch, "processors", lambda: [1, 2])
-    monkeypatch.setattr(watch, "sleep", made_up.sleep)
-    monkeypatch.setattr(watch.psutil, "cpu_times", made_up.cpu_times)
+    monkeypatch.setattr(module, "perf_counter", lambda: made_up.clock)
+    monkeypatch.setattr(module, "process_time", lambda: made_up.own)
+    monkeypatch.setattr(module, "processors", lambda: [1, 2])
+    monkeypatch.setattr(module, "sleep", made_up.sleep)
+    monkeypatch.setattr(module.psutil, "cpu_times", made_up.cpu_times)
     process = SimpleNamespace(children=lambda recursive: made_up.children)
-    monkeypatch.setattr(watch.psutil, "Process", lambda: process)
+    monkeypatch.setattr(module.psutil, "Process", lambda: process)
     return made_up
 
 
@@ -131,12 +130,12 @@ def test_a_turn_s_peak_of_memory_is_its_own() -> None:
 
 def test_where_the_system_cannot_forget_a_peak_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "status").write_text("VmPeak:\t 4000 kB\nVmHWM:\t    2000 kB\nVmRSS:\t 1000 kB\n")
-    assert watch.peak_memory_mb(tmp_path) == 2.0
-    assert not watch.forget_peak(tmp_path / "none")
-    monkeypatch.setattr(watch, "forget_peak", lambda: False)
+    assert module.peak_memory_mb(tmp_path) == 2.0
+    assert not module.forget_peak(tmp_path / "none")
+    monkeypatch.setattr(module, "forget_peak", lambda: False)
     assert TurnWatch(cuda=False).use().peak_memory_mb is None
     # Throttles are counted, and the processors that this process may use.
-    assert watch.processors() == psutil.Process().cpu_affinity()
+    assert module.processors() == psutil.Process().cpu_affinity()
     assert throttles(tmp_path) is None
     for number in range(2):
         folder = tmp_path / f"cpu{number}" / "thermal_throttle"
@@ -161,11 +160,11 @@ def driver(processes: int, reasons: int) -> SimpleNamespace:
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(gpu.torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(gpu.torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid="1-2"))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid="1-2"))
     allocated = {"now": 3_000_000, "peak": 9_000_000}
-    monkeypatch.setattr(gpu.torch.cuda, "reset_peak_memory_stats", lambda: allocated.update(peak=allocated["now"]))
-    monkeypatch.setattr(gpu.torch.cuda, "max_memory_allocated", lambda: allocated["peak"])
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: allocated.update(peak=allocated["now"]))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: allocated["peak"])
     return monkeypatch
 
 
@@ -177,14 +176,14 @@ def test_a_gpu_s_driver_is_asked(card: pytest.MonkeyPatch) -> None:
         (1, 4, (0, False)),
     ):
         card.setitem(sys.modules, "pynvml", driver(processes, reasons))
-        assert gpu.state() == gpu.GpuState(*state)
+        assert module.gpu_state() == module.GpuState(*state)
         use = TurnWatch(cuda=True).use()
         assert (use.gpu_processes, use.throttled, use.peak_gpu_memory_mb) == (*state, 3.0)
     # One that does not answer is nothing.
     broken = driver(1, 0)
     broken.nvmlInit = Mock(side_effect=RuntimeError("no driver"))
     card.setitem(sys.modules, "pynvml", broken)
-    assert gpu.state() is None
+    assert module.gpu_state() is None
     assert TurnWatch(cuda=True).use().gpu_processes is None
 
 

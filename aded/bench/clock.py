@@ -1,26 +1,33 @@
-"""What the machine does beside us: a watch that is read between the slices of two answers, and after each turn.
+"""The one clock: a turn's timing, and what the machine does beside us.
 
-The operating system counts, for each processor, the time that all programs used. What this process and its children
-used is subtracted; the rest went to others. Steal is the time in which a virtual machine did not run at all. Only
-processors that this process may use count.
+A watch is read between the slices of two answers, and after each turn. The operating system counts, for each
+processor, the time that all programs used. What this process and its children used is subtracted; the rest went to
+others. Steal is the time in which a virtual machine did not run at all. Only processors that this process may use
+count. Of a GPU its driver tells (NVML, through NVIDIA's own package).
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time, sleep
 
+import numpy as np
 import psutil
 
+from aded.core.decode import Answer
+from aded.records.metrics import MOST_DISTURBED
 from aded.records.noise import MOST_TAKEN
-from aded.records.rows import MachineUse
+from aded.records.rows import MachineUse, Slices, Timing
 
 LOOK = 0.5
 """Seconds that are watched to see whether the machine is quiet."""
+SAID_AFTER = 30.0
+"""Seconds of slices, where the first question takes longer."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +121,7 @@ class TurnWatch:
         if self.cuda:
             import torch
 
-            from aded.bench.clock import gpu
-
-            card, peak = gpu.state(), round(torch.cuda.max_memory_allocated() / 1e6, 1)
+            card, peak = gpu_state(), round(torch.cuda.max_memory_allocated() / 1e6, 1)
         return MachineUse(
             seconds=round(lap.seconds, 4),
             others=round(lap.others, 4),
@@ -182,3 +187,104 @@ def throttles(folder: Path = Path("/sys/devices/system/cpu")) -> int | None:
 
 def _share(part: float, whole: float) -> float:
     return min(max(part / whole, 0.0), 1.0) if whole > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class GpuState:
+    other_processes: int
+    throttled: bool
+    """Is it slowed down by its temperature?"""
+
+
+def gpu_state() -> GpuState | None:
+    """Of the GPU that torch uses; None where the driver does not tell."""
+    try:
+        import pynvml
+        import torch
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        name = f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
+        handle = pynvml.nvmlDeviceGetHandleByUUID(name)
+        # One of them is ours. In a container the numbers of processes are not ours, but their count is right.
+        others = max(len(pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) - 1, 0)
+        reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+    except pynvml.NVMLError:
+        return None
+    hot = pynvml.nvmlClocksEventReasonSwThermalSlowdown | pynvml.nvmlClocksEventReasonHwThermalSlowdown
+    return GpuState(others, bool(reasons & hot))
+
+
+class Neighbours:
+    """say: takes a line for the reader."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._said = say, False
+        self._seconds = 0.0
+        self._taken: list[float] = []
+        """Of each slice, the share of the processors that others took."""
+
+    def lap(self, lap: Lap) -> None:
+        """A slice is over."""
+        self._seconds += lap.seconds
+        self._taken.append(lap.taken)
+        if self._seconds >= SAID_AFTER:
+            self.tell()
+
+    def tell(self) -> None:
+        """Say it, if there is something to say and nothing was said."""
+        disturbed = [share for share in self._taken if share > MOST_TAKEN]
+        if self._said or len(disturbed) <= MOST_DISTURBED * len(self._taken):
+            return
+        self._said = True
+        slices, left_alone = len(self._taken), len(self._taken) - len(disturbed)
+        means = (
+            f"a clean number takes {slices / left_alone:.1f} times as long as on a quiet machine"
+            if left_alone
+            else "there is no speedup unless they end"
+        )
+        share = sum(disturbed) / len(disturbed)
+        self._say(
+            f"others take {share:.0%} of the processors: {left_alone} of {slices} slices were left alone; {means}"
+        )
+
+
+SliceEnd = tuple[int, Lap]
+"""An arm's steps so far, and the slice's lap."""
+
+
+def timing_of(
+    method: Answer, baseline: Answer | None, pairs: Sequence[tuple[SliceEnd, SliceEnd]], machine: MachineUse
+) -> Timing:
+    """pairs: the ends of the method's and the baseline's slice of each pair."""
+    plain = baseline or Answer()
+    return Timing(
+        draft_ms=_ms(method.draft_times),
+        verify_ms=_ms(method.verify_times),
+        observe_ms=_ms(method.observe_times),
+        autoregressive_draft_ms=_ms(plain.draft_times) if baseline else None,
+        autoregressive_verify_ms=_ms(plain.verify_times) if baseline else None,
+        autoregressive_observe_ms=_ms(plain.observe_times) if baseline else None,
+        slices=_slices(pairs) if baseline else None,
+        machine=machine,
+    )
+
+
+def _slices(pairs: Sequence[tuple[SliceEnd, SliceEnd]]) -> Slices:
+    """Pairs in which an arm took a step; in the last, both may only have found that they are complete."""
+    ends = np.array([(mine[0], plain[0]) for mine, plain in pairs], np.int64).reshape(-1, 2)
+    steps = np.diff(ends, axis=0, prepend=0)
+    kept = np.flatnonzero(steps.any(axis=1))
+    # The lap of an arm without a step is but the watch's reading, shorter than what the system counts in.
+    laps = [[lap for (_, lap), took in zip(pairs[one], steps[one], strict=True) if took] for one in kept.tolist()]
+    return Slices(
+        steps=steps[kept, 0].tolist(),
+        autoregressive_steps=steps[kept, 1].tolist(),
+        others=[round(max(lap.others for lap in both), 3) for both in laps],
+        steal=[round(max(lap.steal for lap in both), 3) for both in laps],
+    )
+
+
+def _ms(seconds: Sequence[float]) -> list[float]:
+    return [round(1e3 * one, 4) for one in seconds]

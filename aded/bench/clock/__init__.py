@@ -1,1 +1,0 @@
-"""The one clock: a turn's timing, and what the machine did beside it."""
