@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from aded.api.model import prepared_model
-from aded.api.prompt import check_is_tokenizer, check_known, prompt_ids
 from aded.api.several import checked_list, several_drafters, summaries
-from aded.api.text import checked_stops
+from aded.api.text import check_is_tokenizer, check_known, checked_stops, prompt_ids
 from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
 from aded.bench.runner import WARM_UP_TEXT, Asked, build_experiment
 from aded.core.drafter import Drafter

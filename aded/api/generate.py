@@ -11,8 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.model import PreparedModel, decoded, prepared_model
-from aded.api.prompt import check_is_tokenizer, check_known, prompt_ids
-from aded.api.text import TextStream, checked_stops
+from aded.api.text import TextStream, check_is_tokenizer, check_known, checked_stops, prompt_ids
 from aded.core.decode import Answer, last
 from aded.core.drafter import Drafter
 from aded.core.sampler import Sampler, checked_decoding

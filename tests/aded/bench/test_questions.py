@@ -12,7 +12,7 @@ from tiny import tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from aded.api.prompt import prompt_ids
+from aded.api.text import prompt_ids
 from aded.bench import questions as module
 from aded.bench.build import checked_config
 from aded.bench.human_eval import HumanEval, completion

@@ -16,11 +16,8 @@ from vllm_batch import ROOM, ROWS, Batch, config, served_files
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
-from aded.engines.chain import best_chain
-from aded.engines.methods import method_of
-from aded.engines.requests import KEPT_STEPS, BatchRow, Requests
-from aded.engines.step_times import ROUNDS, WARM_UP, StepTimes
-from aded.engines.vllm import Proposer
+from aded.engines.methods import ROUNDS, WARM_UP, StepTimes, method_of
+from aded.engines.vllm import KEPT_STEPS, BatchRow, Proposer, Requests, best_chain
 from aded.errors import BadInput
 from baselines.tokens.prompt_lookup import PromptLookup
 
