@@ -10,9 +10,9 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aded.config.methods import KINDS, NGRAMS, SUFFIXES, kind_of
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile, format_of
-from aded.files.datastores.kinds import KINDS, NGRAMS, SUFFIXES, kind_of
 from aded.files.datastores.lookup_file import FORMAT as LOOKUP_FORMAT
 from aded.files.datastores.lookup_file import open_lookup
 from aded.files.datastores.ngram_file import VERSION as NGRAM_VERSION

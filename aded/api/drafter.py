@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aded.api.shared import SharedDrafter
-from aded.config.methods import checked_method, datastore_kinds, method_config
+from aded.config.methods import KINDS, NGRAMS, checked_method, datastore_kinds, kind_of, method_config
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
-from aded.files.datastores.kinds import KINDS, NGRAMS, kind_of
 from aded.files.datastores.ngram_file import no_ngrams
 from aded.files.places import cache_folder
 from aded.identity import tokenizer_fingerprint

@@ -28,10 +28,9 @@ from aded.bench.progress import Progress, Shown
 from aded.bench.run import place_of_record, run
 from aded.config.choices import composed, names_of, read_choice
 from aded.config.command_line import CONF, INPUT_ERRORS, compose_config, name_pretrained, of_files, one_line
-from aded.config.methods import datastore_kinds, with_whole_parts
+from aded.config.methods import KINDS, datastore_kinds, kind_of, with_whole_parts
 from aded.config.objects import Call
 from aded.errors import BadInput, first_line, naming_the_extra
-from aded.files.datastores.kinds import KINDS, kind_of
 from aded.records.finished_runs import is_finished, read_run
 from aded.records.summary import Summary
 from aded.shown import warn

@@ -11,14 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from aded.config.choices import MISSING, merged, read_choice
 from aded.config.objects import CONF, Call, checked_call
 from aded.core.drafter import Drafter
 from aded.drafters.sized import MEASURED, NONE, SizedDrafter, check_cost
 from aded.errors import BadInput
-from aded.files.datastores.array_file import ArrayFile
+from aded.files.datastores import ngram_file, suffix_file
+from aded.files.datastores.array_file import ArrayFile, format_of
+from aded.files.datastores.ngram_file import NgramFile, open_ngrams
+from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.settings import FilePath, PlainName, Text, checked
 
 HARNESS = {
@@ -32,6 +36,8 @@ PARTS = {"parts": list[Text], "settings": dict[str, dict[str, Any]]}
 """Keys that it reads of a method with parts."""
 Datastores = Callable[[str], ArrayFile]
 """Opens the datastore of a kind."""
+NGRAMS = "ngrams"
+SUFFIXES = "suffixes"
 
 
 def method_config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,3 +147,25 @@ def autoregressive() -> Drafter:
     """The baseline, by its config like any method: the engine imports no baseline."""
     baseline: Drafter = checked_method(read_choice("method", "autoregressive")).call()
     return baseline
+
+
+class Kind(NamedTuple):
+    """opened: what such a file is when it is open; format: what its header says; open: raises BadInput."""
+
+    opened: type[ArrayFile]
+    format: str
+    open: Callable[[str | Path], ArrayFile]
+
+
+KINDS = {
+    NGRAMS: Kind(NgramFile, ngram_file.FORMAT, open_ngrams),
+    SUFFIXES: Kind(SuffixFile, suffix_file.FORMAT, open_suffixes),
+}
+
+
+def kind_of(file: object) -> str | None:
+    """The kind of a file, by its path or opened; None for any other file or object."""
+    if isinstance(file, str | Path):
+        header = format_of(file)
+        return next((name for name, kind in KINDS.items() if kind.format == header), None)
+    return next((name for name, kind in KINDS.items() if isinstance(file, kind.opened)), None)

@@ -8,14 +8,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from aded.config.methods import checked_method, datastore_kinds, method_config
+from aded.config.methods import KINDS, checked_method, datastore_kinds, method_config
 from aded.core.drafter import Drafter, Step, drafted_tree
 from aded.core.step_cost import StepCost, TreeSizer
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.sized import MEASURED, NONE, SizedDrafter
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
-from aded.files.datastores.kinds import KINDS
 from aded.files.models.tokenizer import load_tokenizer
 from aded.files.places import cache_folder
 from aded.identity import tokenizer_fingerprint

@@ -13,7 +13,7 @@ from aded.settings import Engine
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from aded.targets.compiled_cpu import CompiledCpuTarget
+    from aded.targets.compiled_target import CompiledCpuTarget
     from aded.targets.eager import EagerTarget
 
 log = logging.getLogger(__name__)
@@ -57,11 +57,10 @@ def _compiled(target: EagerTarget) -> CompiledCpuTarget:
         raise BadInput("model.device_map", "a step over several devices is no single graph")
     if target.row_bias.modules:
         raise BadInput("engine", "this model's attention counts cache rows, which a compiled step cannot correct")
-    if target.device.type == "cuda":
-        from aded.targets.cuda_graph import CudaGraphTarget as Compiled
-    else:
-        from aded.targets.compiled_cpu import CompiledCpuTarget as Compiled  # type: ignore[assignment]
-    compiled = Compiled(target.model, trained=target.trained, check=target.check)
+    from aded.targets.compiled_target import CompiledCpuTarget, CudaGraphTarget
+
+    kind = CudaGraphTarget if target.device.type == "cuda" else CompiledCpuTarget
+    compiled = kind(target.model, trained=target.trained, check=target.check)
     try:
         compiled.self_check()
     except BadInput:

@@ -15,9 +15,8 @@ from typing import Any, get_args
 import numpy as np
 
 import aded
-from aded.config.methods import datastore_kinds, method_config
+from aded.config.methods import SUFFIXES, datastore_kinds, method_config
 from aded.errors import BadInput
-from aded.files.datastores.kinds import SUFFIXES
 from aded.files.pack import Pack, read_about, read_pack
 from aded.identity import sha256
 from aded.records.summary import Summary

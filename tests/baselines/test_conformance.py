@@ -28,8 +28,7 @@ from aded.core.decode import Answer, Arm, decode, steps, take_turns
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding, Greedy, Recorded, Sampler
 from aded.errors import EXTRAS
-from aded.targets.compiled_cpu import CompiledCpuTarget
-from aded.targets.cuda_graph import CudaGraphTarget
+from aded.targets.compiled_target import CompiledCpuTarget, CudaGraphTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import Loaded
 from aded.testing import QUICK_CHECKS, SESSION, VOCABULARY, Watched, memory_is_bounded

@@ -27,7 +27,7 @@ from families import CONTEXT, names, tiny_family
 from oracle import cases, first_difference
 
 from aded.errors import BadInput
-from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.compiled_target import CompiledCpuTarget
 from aded.targets.load import checked_target
 from aded.targets.self_check import SelfCheck
 

@@ -11,7 +11,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from aded.core.tree import DraftTree
 from aded.kernels import attention, ops
-from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.compiled_target import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.load import use_own_kernels
 

@@ -17,7 +17,7 @@ from aded.core.drafter import Step
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.compiled_target import CompiledCpuTarget
 from aded.targets.eager import FIELDS, EagerTarget, eos_token_ids
 from aded.targets.kv_cache import KVCache
 

@@ -18,8 +18,7 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.kernels.linear import PackedLinear
 from aded.kernels.ops import COMPILED_CODE
-from aded.targets.compiled_cpu import CompiledCpuTarget
-from aded.targets.cuda_graph import SIZES, CudaGraphTarget
+from aded.targets.compiled_target import SIZES, CompiledCpuTarget, CudaGraphTarget
 from aded.targets.eager import FIELDS, EagerTarget
 from aded.targets.engine import with_engine
 from aded.targets.load import checked_target, twin_of, twin_with_layers
