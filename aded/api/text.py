@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from aded.files.models.tokenizer import AnyTokenizer
 
-
 PROMPT_KEY = "prompt"
 NO_PROMPT = "must be text, token ids, or a list of {'role': ..., 'content': ...}"
 BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")

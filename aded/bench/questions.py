@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from aded.files.models.tokenizer import AnyTokenizer
 
-
 Message = Mapping[str, Any]
 """A message of a chat: `role`, `content`, and what else a chat template reads, such as `tool_calls`."""
 SECONDS = 10.0

@@ -23,9 +23,8 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext
 from omegaconf import DictConfig
 
-from aded.bench.build import KeptModel, RunConfig, build_drafter, checked_config, make_drafter
 from aded.bench.progress import Progress, Shown
-from aded.bench.run import place_of_record, run
+from aded.bench.run import KeptModel, RunConfig, build_drafter, checked_config, make_drafter, place_of_record, run
 from aded.config.choices import composed, names_of, read_choice
 from aded.config.command_line import CONF, INPUT_ERRORS, compose_config, name_pretrained, of_files, one_line
 from aded.config.methods import KINDS, datastore_kinds, kind_of, with_whole_parts

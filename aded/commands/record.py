@@ -18,16 +18,16 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from aded.bench.build import (
+from aded.bench.progress import Progress, Shown
+from aded.bench.questions import Question
+from aded.bench.run import (
     KeptModel,
     RunConfig,
     checked_config,
     experiment_of,
+    run,
     settings_of_record,
 )
-from aded.bench.progress import Progress, Shown
-from aded.bench.questions import Question
-from aded.bench.run import run
 from aded.bench.runner import Runner
 from aded.config.command_line import compose_config, run_command
 from aded.config.methods import autoregressive

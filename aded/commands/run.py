@@ -13,9 +13,8 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from aded.bench.build import checked_config
 from aded.bench.progress import Progress, Shown
-from aded.bench.run import format_summary, run
+from aded.bench.run import checked_config, format_summary, run
 from aded.bench.sweep import sweep
 from aded.config.command_line import ending_in_one_line, run_config
 from aded.errors import BadInput

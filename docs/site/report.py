@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from aded.bench.build import checked_config
 from aded.bench.progress import Progress
-from aded.bench.run import run
+from aded.bench.run import checked_config, run
 from aded.commands.report import NAME, write_report
 from aded.config.command_line import compose_config
 from aded.files.pack import read_pack

@@ -31,7 +31,7 @@ import numpy as np
 from omegaconf import DictConfig
 from tabulate import tabulate
 
-from aded.bench.build import RunConfig, build_drafter, checked_config, load_model
+from aded.bench.run import RunConfig, build_drafter, checked_config, load_model
 from aded.config.command_line import compose_config, run_command
 from aded.core.decode import Answer, Request, decode_batch
 from aded.core.drafter import Drafter

@@ -32,7 +32,7 @@ from omegaconf import DictConfig
 from pydantic import Field
 from tabulate import tabulate
 
-from aded.bench.build import RunConfig, build_drafter, cache_of, checked_config, load_model
+from aded.bench.run import RunConfig, build_drafter, cache_of, checked_config, load_model
 from aded.config.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy

@@ -34,7 +34,7 @@ from llvmlite.binding import get_host_cpu_name
 from omegaconf import DictConfig
 from tabulate import tabulate
 
-from aded.bench.build import RUN
+from aded.bench.run import RUN
 from aded.config.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree

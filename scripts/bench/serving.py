@@ -36,7 +36,7 @@ import numpy as np
 from pydantic import Field
 from tabulate import tabulate
 
-from aded.bench.build import checked_config
+from aded.bench.run import checked_config
 from aded.config.command_line import compose_config, run_command
 from aded.engines.acceptance_profile import acceptance_profile
 from aded.errors import BadInput, naming

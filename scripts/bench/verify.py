@@ -31,8 +31,8 @@ from omegaconf import DictConfig
 from pydantic import Field
 from tabulate import tabulate
 
-from aded.bench.build import RUN, cache_of, checked_config, load_model, load_reference
 from aded.bench.recording import read_shape
+from aded.bench.run import RUN, cache_of, checked_config, load_model, load_reference
 from aded.config.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.step_cost import unlikely_chain

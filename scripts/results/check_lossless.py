@@ -14,7 +14,7 @@ import torch
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from aded.bench.build import build_drafter, checked_config, load_model, load_reference
+from aded.bench.run import build_drafter, checked_config, load_model, load_reference
 from aded.config.command_line import NoSettings, compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save
 from tqdm import tqdm
 from transformers import DynamicCache, PreTrainedModel
 
-from aded.bench.build import cache_of, checked_model, load
+from aded.bench.run import cache_of, checked_model, load
 from aded.config.command_line import PATHS, plain
 from aded.config.objects import GROUP, Kinds, instantiate
 from aded.errors import BadInput

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aded.bench.build import build_drafter, checked_config, load_model
+from aded.bench.run import build_drafter, checked_config, load_model
 from aded.config.command_line import NoSettings, compose_config, plain, run_command
 from aded.config.objects import instantiate
 from aded.core.decode import decode

@@ -19,8 +19,8 @@ from method_files import make_files
 from omegaconf import DictConfig, OmegaConf
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.bench.build import build_drafter, checked_config
 from aded.bench.recording import feed_answer
+from aded.bench.run import build_drafter, checked_config
 from aded.config.choices import read_choice
 from aded.config.command_line import CONF, compose_config, plain
 from aded.config.methods import datastore_kinds, with_whole_parts

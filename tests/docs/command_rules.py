@@ -22,7 +22,7 @@ import pytest
 from texts import CODE
 
 from aded.__main__ import COMMANDS
-from aded.bench.build import RUN
+from aded.bench.run import RUN
 from aded.config.command_line import NoSettings, compose_config
 from datastore.build import BUILD
 from datastore.fetch import FETCH

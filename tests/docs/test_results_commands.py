@@ -6,7 +6,7 @@ import pytest
 from command_rules import ROOT, fenced_blocks, gpu_script, known_keys
 
 from aded.__main__ import COMMANDS
-from aded.bench.build import RUN
+from aded.bench.run import RUN
 from aded.bench.sweep import combinations
 from aded.config.command_line import compose_config
 from datastore.build import BUILD

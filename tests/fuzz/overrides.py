@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from small_ngrams import write_small_ngrams, write_small_suffixes
 from tiny import tiny_tokenizer
 
-from aded.bench.build import build_drafter, checked_config, experiment_of, load_model
+from aded.bench.run import build_drafter, checked_config, experiment_of, load_model
 from aded.bench.runner import Runner
 from aded.config.command_line import INPUT_ERRORS, compose_config
 from aded.records.config import flat

@@ -14,7 +14,7 @@ from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 import aded
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.shared import SharedDrafter
-from aded.bench.build import checked_config
+from aded.bench.run import checked_config
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams

@@ -12,9 +12,8 @@ from own_drafters import Noting
 from tiny import tiny_model, tiny_tokenizer
 
 import aded
-from aded.bench.build import checked_config
 from aded.bench.progress import Progress
-from aded.bench.run import run
+from aded.bench.run import checked_config, run
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from aded.files.models.tokenizer import PlainTokenizer

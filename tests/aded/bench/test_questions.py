@@ -14,10 +14,10 @@ from transformers import PreTrainedTokenizerFast
 
 from aded.api.text import prompt_ids
 from aded.bench import questions as module
-from aded.bench.build import checked_config
 from aded.bench.human_eval import HumanEval, completion
 from aded.bench.prompts.line import question_of
 from aded.bench.questions import Chat, ChatTemplate, PlainText, Question, Raw, TokenIds, is_raw, limited
+from aded.bench.run import checked_config
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from aded.files.models.tokenizer import load_tokenizer

@@ -16,7 +16,7 @@ from made_up_run import row
 from shell import Shell
 from wandb.util import get_core_path
 
-from aded.bench.build import checked_config
+from aded.bench.run import checked_config
 from aded.bench.wandb_logger import COLUMNS, WandbLogger, _calibration, accepted_lengths, course, table
 from aded.config.command_line import compose_config, plain
 from aded.errors import BadInput

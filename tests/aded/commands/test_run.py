@@ -15,10 +15,9 @@ from shell import Shell
 from small_ngrams import write_small_ngrams
 from tiny import generated, save_model, tiny_model, tiny_tokenizer
 
-from aded.bench.build import KeptModel, checked_config, load_reference
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
-from aded.bench.run import default_folder
+from aded.bench.run import KeptModel, checked_config, default_folder, load_reference
 from aded.config.command_line import compose_config
 from aded.records.rows import Row, parse
 from aded.records.summary import Summary
@@ -88,7 +87,7 @@ def test_a_run_leaves_its_whole_record_with_the_answers_of_generate(
     given = json.loads((shell.out / "environment.json").read_text())["overrides"]
     assert {f"model.path={folder}", f"method={name}", f"datastore.path={datastore}"} <= set(given)
     before = os.stat(shell.out / "rows.jsonl").st_mtime_ns
-    monkeypatch.setattr("aded.bench.build.load_model", None)  # a second run would need it
+    monkeypatch.setattr("aded.bench.run.load_model", None)  # a second run would need it
     assert shell(f"method={name}", f"datastore.path={datastore}", *settings) == first
     assert os.stat(shell.out / "rows.jsonl").st_mtime_ns == before
 

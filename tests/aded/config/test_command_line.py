@@ -10,7 +10,7 @@ import pytest
 from command import Command
 from packed import small_pack
 
-from aded.bench.build import checked_config
+from aded.bench.run import checked_config
 from aded.commands import run
 from aded.config.command_line import compose_config, ending_in_one_line, name_pretrained, run_command, split_settings
 from aded.errors import BadInput

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from aded.bench.build import checked_config
+from aded.bench.run import checked_config
 from aded.config import choices
 from aded.config.choices import merged, names_of, outside_config, read_choice
 from aded.config.command_line import compose_config, name_pretrained, plain, settings_page

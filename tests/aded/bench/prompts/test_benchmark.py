@@ -13,9 +13,9 @@ from pyarrow.parquet import write_table
 from shell import Shell
 from tiny import tiny_tokenizer
 
-from aded.bench.build import checked_config
 from aded.bench.prompts.benchmark import PromptBenchmark
 from aded.bench.questions import Chat, Question
+from aded.bench.run import checked_config
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from llm_judge.questions import read_questions
