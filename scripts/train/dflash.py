@@ -25,8 +25,7 @@ from aded.errors import BadInput
 from aded.settings import Count, Positive, Rate
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from baselines.heads.dflash.files import published_layers, save_head
-from baselines.heads.dflash.model import Block, DFlashHead
+from baselines.heads.dflash import Block, DFlashHead, published_layers, save_head
 from scripts.train.answers import most_frequent
 from scripts.train.dflash_training import BlockLesson, begin_as_last_layers
 from scripts.train.text import read_text

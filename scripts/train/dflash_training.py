@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from baselines.heads.dflash.model import DFlashHead
+from baselines.heads.dflash import DFlashHead
 from scripts.train.text import ReadText
 
 FIRST_OUTPUTS = 0.2

@@ -24,8 +24,7 @@ from aded.errors import BadInput
 from aded.settings import Count
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from baselines.heads.eagle.files import published_layers, save_head
-from baselines.heads.eagle.model import Eagle3Head, EagleHead
+from baselines.heads.eagle_head import Eagle3Head, EagleHead, published_layers, save_head
 from scripts.train.answers import most_frequent
 from scripts.train.eagle_training import EagleLesson, begin_as_last_layer
 from scripts.train.text import read_text

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy, smooth_l1_loss
 from transformers import DynamicCache, PreTrainedModel
 
-from baselines.heads.eagle.model import Eagle3Head, EagleHead
+from baselines.heads.eagle_head import Eagle3Head, EagleHead
 from scripts.train.text import ReadText
 
 NOISE = 0.2

@@ -24,7 +24,7 @@ from aded.records.config import flat
 from aded.settings import Positive, Rate
 from aded.shown import say
 from aded.targets.loaded import Loaded
-from baselines.heads.shared.head_files import CONFIG, WEIGHTS
+from baselines.heads.head_files import CONFIG, WEIGHTS
 from scripts.train.answers import HEADS, answered, inputs, read_pairs, target_of
 from scripts.train.text import ReadText
 

@@ -22,8 +22,7 @@ from aded.drafters.trigram.search.best_first import BestFirst
 from aded.drafters.trigram.search.mcts import Mcts
 from aded.files.datastores.suffix_file import SuffixFile
 from aded.methods import method_config
-from baselines.heads.medusa import Medusa
-from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
+from baselines.heads.medusa import OURS, Medusa, MedusaHeads, save_heads
 from baselines.logits.logitspec import LogitSpec
 from baselines.logits.lookahead import Lookahead
 from baselines.logits.racer import Racer

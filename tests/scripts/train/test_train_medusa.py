@@ -13,7 +13,7 @@ from tiny import generated, tiny_model, tiny_tokenizer
 
 from aded.bench.questions import ChatTemplate
 from aded.targets.eager import EagerTarget
-from baselines.heads.medusa_heads import MedusaHeads
+from baselines.heads.medusa import MedusaHeads
 from datastore.cleaning.cleaning import Cleaning
 from datastore.corpora.corpus import Conversation
 from scripts.train.answers import IGNORED, answer_all, answer_batch, batches, most_frequent, read_answers, read_pairs

@@ -20,12 +20,10 @@ from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.autoregressive import Autoregressive
-from baselines.heads.dflash.drafter import Dflash
-from baselines.heads.dflash.files import save_head
-from baselines.heads.dflash.model import Block
-from baselines.heads.eagle.drafter import Eagle2, HeadReader
-from baselines.heads.eagle.files import published_layers
-from baselines.heads.shared.layers import SharedLayers
+from baselines.heads.dflash import Block, Dflash, save_head
+from baselines.heads.eagle import Eagle2, HeadReader
+from baselines.heads.eagle_head import published_layers
+from baselines.heads.layers import SharedLayers
 from scripts.train import dflash, eagle
 from scripts.train.dflash_training import BlockLesson
 from scripts.train.eagle_training import EagleLesson

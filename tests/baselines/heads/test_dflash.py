@@ -19,9 +19,7 @@ from aded.core.wrapped_drafter import WrappedDrafter
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from baselines.autoregressive import Autoregressive
-from baselines.heads.dflash.drafter import Dflash
-from baselines.heads.dflash.files import load_head, published_layers, save_head
-from baselines.heads.dflash.model import Block, DFlashHead
+from baselines.heads.dflash import Block, Dflash, DFlashHead, load_head, published_layers, save_head
 
 CONFIG: dict[str, Any] = {
     "architectures": ["DFlashDraftModel"],

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.functional import linear, rms_norm, silu
 
-from baselines.heads.eagle.tree import MC_SIM_7B_63, smaller
+from baselines.heads.eagle import MC_SIM_7B_63, smaller
 
 State = dict[str, torch.Tensor]
 HEADS, SIZE = 4, 8

@@ -19,10 +19,8 @@ from aded.core.tree import DraftTree
 from aded.core.wrapped_drafter import WrappedDrafter
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
-from baselines.heads.eagle.drafter import Eagle, Eagle2, Eagle3
-from baselines.heads.eagle.files import load_head, published_layers, save_head
-from baselines.heads.eagle.model import Eagle3Head, EagleHead
-from baselines.heads.eagle.tree import MC_SIM_7B_63, fixed_tree, smaller
+from baselines.heads.eagle import MC_SIM_7B_63, Eagle, Eagle2, Eagle3, fixed_tree, smaller
+from baselines.heads.eagle_head import Eagle3Head, EagleHead, load_head, published_layers, save_head
 
 HIDDEN = 32
 CONFIG: dict[str, Any] = {
