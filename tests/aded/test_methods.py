@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from aded.drafters.hybrid.drafter import Hybrid
+from aded.drafters.hybrid import Hybrid
 from aded.errors import BadInput
 from aded.methods import checked_method, datastore_kinds, method_config
 from aded.targets.weightless import WeightlessTarget

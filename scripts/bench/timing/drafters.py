@@ -17,9 +17,9 @@ import torch
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.trigram.best_first import BestFirst
 from aded.drafters.trigram.drafter import AdedDrafter
-from aded.drafters.trigram.search.best_first import BestFirst
-from aded.drafters.trigram.search.mcts import Mcts
+from aded.drafters.trigram.mcts import Mcts
 from aded.files.datastores.suffix_file import SuffixFile
 from aded.methods import method_config
 from baselines.heads.medusa import OURS, Medusa, MedusaHeads, save_heads

@@ -17,9 +17,7 @@ from tiny import paths_of, trees
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Sampled
 from aded.core.tree import DraftTree, most_probable
-from aded.drafters.hybrid.drafter import Hybrid
-from aded.drafters.hybrid.layered import Layered
-from aded.drafters.hybrid.merge import MergedTree
+from aded.drafters.hybrid import Hybrid, Layered, MergedTree
 from aded.errors import BadInput
 
 PROMPT = np.array([7, 8])

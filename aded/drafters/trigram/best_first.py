@@ -14,6 +14,7 @@ from numba import njit
 
 from aded.compiled import inner
 from aded.drafters.heap import pop, push
+from aded.drafters.trigram.draft_maker import DraftMaker
 from aded.drafters.trigram.matrix import (
     LATEST,
     ROW,
@@ -23,7 +24,6 @@ from aded.drafters.trigram.matrix import (
     state_below,
     state_of,
 )
-from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.settings import Count
 
 

@@ -14,11 +14,10 @@ from tiny import paths_of
 from trigram_matrices import ORDERS, random_matrix
 
 from aded.core.tree import DraftTree
+from aded.drafters.trigram.best_first import BestFirst
+from aded.drafters.trigram.draft_maker import Full, GreedyChain
 from aded.drafters.trigram.matrix import TrigramMatrix
-from aded.drafters.trigram.search.best_first import BestFirst
-from aded.drafters.trigram.search.full import Full
-from aded.drafters.trigram.search.greedy import GreedyChain
-from aded.drafters.trigram.search.mcts import Mcts
+from aded.drafters.trigram.mcts import Mcts
 
 Row = list[tuple[int, float]]
 Path = tuple[int, ...]

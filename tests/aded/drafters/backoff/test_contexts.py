@@ -9,22 +9,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_ngrams import write_small_ngrams
 
-from aded.drafters.backoff.contexts import context_table, unigrams
-from aded.drafters.backoff.contexts import history as histories
-from aded.drafters.backoff.contexts.context_table import BUCKET, ROW, ContextTable, clear_table, empty_table
-from aded.drafters.backoff.contexts.corpus import (
+from aded.drafters.backoff import contexts
+from aded.drafters.backoff import history as histories
+from aded.drafters.backoff.contexts import (
+    BUCKET,
     LONGEST_CONTEXT,
+    ROW,
+    ContextTable,
     CorpusNgrams,
+    clear_table,
+    empty_table,
     locate,
     open_corpus,
     read_context,
 )
-from aded.drafters.backoff.contexts.history import MAX_MATCH, MIN_MATCH, clear_history, empty_history
-from aded.drafters.backoff.contexts.unigrams import FREQUENT, clear_unigrams, counter_of, empty_unigrams
+from aded.drafters.backoff.history import (
+    FREQUENT,
+    MAX_MATCH,
+    MIN_MATCH,
+    clear_history,
+    clear_unigrams,
+    counter_of,
+    empty_history,
+    empty_unigrams,
+)
 from aded.files.datastores.ngram_file import open_ngrams
 
-count_successor, replace_row = compiled(context_table.count_successor), compiled(context_table.replace_row)
-extend_hash, find = compiled(context_table.extend_hash), compiled(context_table.find)
+count_successor, replace_row = compiled(contexts.count_successor), compiled(contexts.replace_row)
+extend_hash, find = compiled(contexts.extend_hash), compiled(contexts.find)
 append, longest_match = compiled(histories.append), compiled(histories.longest_match)
 VOCABULARY = 7
 STREAM = np.random.default_rng(0).integers(5, size=400)
@@ -127,7 +139,7 @@ def test_a_full_ring_matches_no_overwritten_tokens() -> None:
 def test_the_most_frequent_tokens_come_first(tokens: list[int]) -> None:
     clear_unigrams(COUNTS)
     for token in tokens:
-        unigrams.count_token(COUNTS, token)
+        histories.count_token(COUNTS, token)
     times = Counter(tokens)
     assert {token: int(COUNTS.prompt[counter_of(token)]) for token in times} == times
     frequent = COUNTS.frequent[COUNTS.frequent >= 0].tolist()

@@ -1,18 +1,28 @@
-"""What followed a context in the prompt, the output or earlier answers: a hash table of bounded size.
+"""What followed a context, counted: in the prompt, the output or earlier answers, and in the corpus.
 
-A 64-bit hash of a context's tokens selects a bucket of eight slots and yields the context's tag. In a full bucket a
-new context replaces the one whose last update is oldest. A slot has a row of up to ROW successors with weights. When
-a token follows the context, all weights of the row decay and the token's own grows by 1, so the latest tokens count
-most. The tags of a bucket fill one cache line and so does a row, because a lookup mostly waits for memory.
+The first are in hash tables of bounded size. A 64-bit hash of a context's tokens selects a bucket of eight slots,
+and yields the context's tag. In a full bucket a new context replaces the one whose last update is oldest. A slot has
+a row of up to ROW successors with weights. When a token follows the context, all weights of the row decay and the
+token's own grows by 1, so the latest tokens count most. The tags of a bucket fill one cache line and so does a row,
+because a lookup mostly waits for memory.
+
+Corpus contexts of 1 to 4 tokens are looked up one token at a time. Each node of a draft tree stores its contexts as
+nodes of the corpus's trie (aded.files.datastores.ngram_trie). A child's contexts continue its parent's by one token,
+so each is found among a few neighbours, mostly in one cache line.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from aded.compiled import inner, new_record
+from aded.errors import naming
+from aded.files.datastores.array_file import ArrayFile, opened
+from aded.files.datastores.ngram_file import NgramFile
+from aded.files.datastores.ngram_trie import Ngrams, children, find_child, read_successors
 
 ROW = 8
 """Successors in a row. In a full row a new successor replaces the one with the smallest weight."""
@@ -138,3 +148,70 @@ def replace_row(table: ContextTable, hashed: np.uint64, tokens: np.ndarray, weig
     slot = find_or_replace(table, hashed)
     for i in range(ROW):
         table.rows[slot].tokens[i], table.rows[slot].weights[i] = tokens[i], weights[i]
+
+
+LONGEST_CONTEXT = 4
+"""Longest context in tokens."""
+File = TypeVar("File", bound=ArrayFile)
+
+
+class CorpusNgrams(NamedTuple):
+    """The corpus, and memory for what is read from it.
+
+    tokens: int64 [top_k], the most frequent successors of the context that was read last
+    times: int64 [top_k], their counts
+    """
+
+    ngrams: Ngrams
+    tokens: np.ndarray
+    times: np.ndarray
+
+
+def open_corpus(file: NgramFile, longest: int, top_k: int) -> CorpusNgrams:
+    """Contexts of 1 to `longest` tokens. Raises BadInput if the file lacks them."""
+    return CorpusNgrams(file.up_to(longest + 1), np.empty(top_k, np.int64), np.empty(top_k, np.int64))
+
+
+def open_beside(key: str, path: str, open_file: Callable[[str], File], datastore: NgramFile) -> File:
+    """Another file of a corpus. Raises BadInput, naming the key, unless it has the datastore's tokenizer."""
+    file = opened(key, path, open_file)
+    if datastore.has_ngrams:
+        with naming(key):
+            file.check_tokenizer(datastore.header["tokenizer"])
+    return file
+
+
+@inner
+def follow_token(
+    corpus: CorpusNgrams, vocabulary: int, parent: np.ndarray, token: int, longest: int, child: np.ndarray
+) -> None:
+    """Find the contexts that end with `token`, from the contexts before it.
+
+    parent, child: int64 [4], the context of each length, -1 where nothing followed it in the corpus. They may be one
+    array, because the longest context is found first.
+    longest: the longest context to look up
+    """
+    known = token < vocabulary
+    for k in range(LONGEST_CONTEXT - 1, -1, -1):
+        child[k] = -1
+        if known and (k == 0 or (k < longest and parent[k - 1] >= 0)):
+            node = find_child(corpus.ngrams, parent[k - 1], token) if k > 0 else token
+            first, end = children(corpus.ngrams, node)
+            child[k] = node if first < end else -1
+
+
+@inner
+def locate(corpus: CorpusNgrams, vocabulary: int, context: np.ndarray, indices: np.ndarray) -> None:
+    """Write the contexts at the end of `context`, int64 [m], to `indices`, int64 [4]."""
+    indices[:] = -1
+    for i in range(max(0, len(context) - LONGEST_CONTEXT), len(context)):
+        follow_token(corpus, vocabulary, indices, context[i], LONGEST_CONTEXT, indices)
+
+
+@inner
+def read_context(corpus: CorpusNgrams, index: int) -> tuple[int, int, int]:
+    """Read the most frequent successors of a context into corpus.tokens and corpus.times.
+
+    Returns (how many were read, at most top_k; the count of all successors; the number of distinct ones).
+    """
+    return read_successors(corpus.ngrams, index, len(corpus.tokens), corpus.tokens, corpus.times)

@@ -11,20 +11,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny import tiny_tokenizer
 
+from aded.drafters.backoff import contexts, retrieval
 from aded.drafters.backoff.candidates import NEAREST
-from aded.drafters.backoff.contexts import context_table
-from aded.drafters.backoff.contexts.context_table import ROW
+from aded.drafters.backoff.contexts import ROW
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.retrieval import passages, rare_ngrams
-from aded.drafters.backoff.retrieval.passages import (
+from aded.drafters.backoff.retrieval import (
     K1,
     MOST_PASSAGES,
     PASSAGE,
+    RARE,
     REFRESH,
+    SPAN,
+    Library,
     Nearest,
+    no_library,
+    open_library,
     open_nearest,
 )
-from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, Library, no_library, open_library
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.contamination import Check, to_header
@@ -33,10 +36,10 @@ from aded.files.datastores.suffix_file import FORMAT, VERSION, open_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
-update_bm25_scores, rank = compiled(passages.update_bm25_scores), compiled(passages.rank)
-read_waiting = compiled(passages.read_waiting)
-extend_hash, find = compiled(context_table.extend_hash), compiled(context_table.find)
-rare_ngram = compiled(rare_ngrams.rare_ngram)
+update_bm25_scores, rank = compiled(retrieval.update_bm25_scores), compiled(retrieval.rank)
+read_waiting = compiled(retrieval.read_waiting)
+extend_hash, find = compiled(contexts.extend_hash), compiled(contexts.find)
+rare_ngram = compiled(retrieval.rare_ngram)
 VOCABULARY = 3000
 HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
 RANDOM = np.random.default_rng(0)
