@@ -1,4 +1,4 @@
-"""What a larger corpus adds: mean accepted tokens over its size, and a straight line through them.
+"""One setting swept: what a larger corpus adds, and how many tokens are accepted at each temperature.
 
 A family's runs differ in their datastore alone. Its line is fitted, by least squares, to mean accepted tokens over
 the logarithm of the corpus's size, so its slope is what a doubling adds. All runs answer the same questions: the
@@ -18,8 +18,8 @@ import pandas as pd
 
 from aded.records.metrics import Estimate
 from aded.records.numbers import MISSING
-from aded.report.lines import ACCEPTED, Line
-from aded.report.names import SEED, line_names
+from aded.report.columns import COLUMNS, shown
+from aded.report.lines import ACCEPTED, SEED, Line, line_names
 
 UNITS = ("tokens", "prompts")
 """What a corpus is measured in."""
@@ -28,7 +28,7 @@ FEWEST = 4
 SPAN = 16
 """The largest corpus by the smallest, from which on a line is drawn further."""
 AHEAD = {"tokens": (1e9, 1e10), "prompts": (1e5, 1e6)}
-EXPLAINED = (
+SIZES_EXPLAINED = (
     "Per doubling: the slope of a straight line, fitted to mean accepted tokens over the logarithm of the corpus's "
     "size, ± its standard error. Further columns: the line at larger sizes, ± its standard error there. The errors "
     "say how straight the measured points lie; beyond them the line is a guess, and left "
@@ -106,3 +106,53 @@ def size_table(lines: Sequence[Line]) -> pd.DataFrame:
 
 def _with_error(value: float, error: float) -> str:
     return f"{value:.3f} ± {error:.3f}"
+
+
+TEMPERATURE = "decoding.temperature"
+ANSWERS = ("answers_sha256", "benchmark.pack")
+"""Where they are replayed, those of each temperature are in a file of their own."""
+TEMPERATURES_EXPLAINED = (
+    "Mean accepted tokens, with their 95 % intervals, at each temperature; 0 takes the most probable token. Methods "
+    "of a benchmark and model sample with the same seeds, so that without rejection they give the same answers."
+)
+ByTemperature = dict[float, Line]
+"""A method's lines, which differ in nothing else, the lowest temperature first; several files of answers together."""
+
+
+def over_temperatures(lines: Sequence[Line]) -> dict[tuple[str, str], dict[str, ByTemperature]]:
+    """By benchmark and model, the methods by name that ran at several temperatures; most accepted tokens first."""
+    sampled = [line for line in lines if ACCEPTED in line.estimates and TEMPERATURE in line.first.settings]
+    names = line_names([line.first for line in sampled], without=(SEED, TEMPERATURE, *ANSWERS))
+    found: dict[tuple[str, str], dict[str, ByTemperature]] = defaultdict(lambda: defaultdict(dict))
+    for line in sorted(sampled, key=_temperature):
+        mine, temperature = found[line.workload][names[line.first.folder]], _temperature(line)
+        before = mine[temperature].runs if temperature in mine else ()
+        mine[temperature] = Line(line.name, (*before, *line.runs))
+    return {
+        workload: dict(sorted(several.items(), key=lambda named: -_at_lowest(named[1])))
+        for workload, methods in sorted(found.items())
+        if (several := {name: mine for name, mine in methods.items() if len(mine) > 1})
+    }
+
+
+def _temperature(line: Line) -> float:
+    return float(line.first.settings[TEMPERATURE])
+
+
+def _at_lowest(mine: ByTemperature) -> float:
+    """Accepted tokens at the lowest temperature."""
+    return next(iter(mine.values())).estimates[ACCEPTED].value
+
+
+def temperature_table(lines: Sequence[Line]) -> pd.DataFrame:
+    """A row per method, a column per temperature; empty where none ran at several."""
+    found = over_temperatures(lines)
+    every = sorted({temperature for methods in found.values() for mine in methods.values() for temperature in mine})
+    rows = [
+        {"benchmark": benchmark, "model": model, "method": name}
+        | {"learned from": COLUMNS["learned from"].text(next(iter(mine.values())))}
+        | {f"temperature {one:g}": shown(mine[one].estimates[ACCEPTED]) if one in mine else MISSING for one in every}
+        for (benchmark, model), methods in found.items()
+        for name, mine in methods.items()
+    ]
+    return pd.DataFrame(rows)

@@ -4,8 +4,7 @@ import pytest
 from made_up_run import row, times, write_run
 
 from aded.records.finished_runs import read_runs
-from aded.report.against import column, paired
-from aded.report.lines import ACCEPTED, Line, lines_by_seed
+from aded.report.lines import ACCEPTED, Line, against_first, lines_by_seed, paired
 
 NEARLY = [2, 9, 2, 9, 2, 9, 2, 9]
 """Accepted tokens of questions that differ much more than the methods."""
@@ -32,7 +31,7 @@ def test_a_small_difference_on_questions_that_differ_much_is_seen(tmp_path: Path
 
 @pytest.mark.parametrize("timed", [False, True])
 def test_each_line_stands_against_the_first_which_is_named(tmp_path: Path, timed: bool) -> None:
-    head, texts = column(lines(tmp_path, timed=timed))
+    head, texts = against_first(lines(tmp_path, timed=timed))
     assert head == f"{'speedup' if timed else 'accepted tokens'} / a's [95 %, paired]"
     assert texts[0] == "–"
     assert texts[1].startswith("0.967 [" if timed else "0.985 [")

@@ -2,7 +2,7 @@ import re
 
 import pandas as pd
 
-from aded.report.texts import as_latex
+from aded.report.columns import as_latex
 
 HOSTILE = '50% of a_b & $c #1 {x} ~^\\\\ <|> "q" – ¹²³ ± × é Ж漢'
 SPEEDUPS = ["1.20 [1.10, 1.30]¹³", "–", HOSTILE, "2 of 3"]

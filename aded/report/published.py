@@ -1,11 +1,11 @@
-"""Figures that others report (results/published/*.csv), and which of them stands beside a run."""
+"""Figures that others report (results/published/*.csv), which stands beside a run, and where each number is from."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ import pandas as pd
 import aded
 from aded.errors import BadInput
 from aded.records.finished_runs import FinishedRun
+from aded.records.totals import FEWEST_QUESTIONS
+from aded.report.columns import FEW, UNDECIDED, reasons
+from aded.report.lines import Line
 
 FOLDER = Path(aded.__file__).parent / "published"
 """The figures: inside the package where it is installed, in results/ of a checkout."""
@@ -110,3 +113,64 @@ def _equal(mine: Any, theirs: str) -> bool:
         return float(mine) == float(theirs)
     except (TypeError, ValueError):
         return str(mine) == theirs
+
+
+@dataclass
+class Footnotes:
+    """Where each number comes from, lettered and numbered in the order in which they first stand in a table."""
+
+    letters: dict[str, str] = field(default_factory=dict)
+    """Of each source, such as m1 or p2."""
+    undecided: bool = False
+    """Does an interval of a speedup contain 1?"""
+    doubtful: list[Line] = field(default_factory=list)
+
+    def ours(self, line: Line) -> str:
+        run = line.first
+        text = {
+            "measured": f"measured on {run.machine}",
+            "recorded": "recorded answers replayed: exact, no times",
+            "trace": f"recorded answers replayed at a real model's cost on {run.machine}",
+        }[run.kind]
+        few = f". {FEW}" if line.questions < FEWEST_QUESTIONS else ""
+        return self._letter(run.kind[0], f"{text}; {line.questions} questions of {run.benchmark}{few}")
+
+    def published(self, figure: Published) -> str:
+        return self._letter("p", f"published: {figure.source}; {figure.machine}")
+
+    def differences(self, line: Line, figure: Published) -> str:
+        """What else is not the same in a ratio, as a letter; nothing where all is."""
+        found = differences(line, figure)
+        return self._letter("d", f"a ratio of unlike things: {'; '.join(found)}") if found else ""
+
+    def _letter(self, kind: str, text: str) -> str:
+        if text not in self.letters:
+            number = 1 + sum(known[0] == kind for known in self.letters.values())
+            self.letters[text] = f"{kind}{number}"
+        return self.letters[text]
+
+    def legend(self) -> list[str]:
+        letters = sorted(self.letters.items(), key=lambda item: (item[1][0], int(item[1][1:])))
+        undecided = [UNDECIDED] if self.undecided else []
+        return [*(f"{letter}: {text}" for text, letter in letters), *undecided, *reasons(self.doubtful)]
+
+
+def differences(line: Line, figure: Published) -> list[str]:
+    """Model, budget and corpus, where ours are others than those of a published figure, or than what it says."""
+    budget, theirs = line.first.config.get("method.budget"), dict(figure.settings).get("budget")
+    ours = {
+        "model": (line.first.model, figure.model),
+        "budget": (None if line.is_baseline or budget is None else str(budget), theirs or "not stated"),
+        "corpus": (_corpus(line), "as its source says" if "conversations" in figure.source else "not stated"),
+    }
+    return [
+        f"{what} {mine}, published {other}"
+        for what, (mine, other) in ours.items()
+        if mine is not None and mine != other
+    ]
+
+
+def _corpus(line: Line) -> str | None:
+    """The size of what the method's datastore was made from, where it reads one."""
+    sizes = [f"{size:,.0f} {unit}" for unit in ("prompts", "tokens") if (size := line.corpus_size(unit))]
+    return None if line.is_baseline or not sizes else f"of {' and '.join(sizes)}"

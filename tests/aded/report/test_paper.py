@@ -11,10 +11,8 @@ from aded.records.finished_runs import read_runs
 from aded.records.metrics import over_seeds
 from aded.records.rows import Row
 from aded.report.lines import ACCEPTED, BASELINE, Line, baselines, lines_of
-from aded.report.paper.comparison import Footnotes, as_markdown, blocks, long_table
-from aded.report.paper.published import FILES, Published, beside, read_published
-from aded.report.paper.row_by_row import NOT_MEASURED, PAPER, paper_table
-from aded.report.paper.row_by_row import as_markdown as row_by_row
+from aded.report.paper import NOT_MEASURED, PAPER, as_markdown, blocks, long_table, paper_table, row_by_row
+from aded.report.published import FILES, Footnotes, Published, beside, read_published
 
 FIGURE = Published("aded", "vicuna-7b", "mt_bench", "mean_accepted_tokens", 2.0, None, (("order", "3"),), "A100", "P")
 ORDER = {"method.order": 3}

@@ -1,30 +1,34 @@
-"""The paper's layout: a block per benchmark and number, a line per method; per model ours, published and ratio."""
+"""The paper's layout, our numbers beside published figures, and its tables row by row.
+
+The layout has a block per benchmark and number, a line per method; per model ours, published and ratio. Row by row
+there are ours, theirs, their quotient, and what measured causes explain of the difference. Two causes are measured
+where there are runs for them: the drafting code of the original, by its own drafter (draftretriever) in our decode
+loop, and the size of the corpus, by the same method with several datastores.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from aded.records.metrics import Estimate
 from aded.records.numbers import MISSING
-from aded.records.totals import FEWEST_QUESTIONS
-from aded.report.columns import shown, without_empty_columns
-from aded.report.lines import ACCEPTED, Line
-from aded.report.paper.published import Published, benchmark_family, beside
-from aded.report.texts import (
-    FEW,
+from aded.report.columns import (
     MARK,
-    UNDECIDED,
     UNDECIDED_MARK,
     heading,
     listed,
     markdown,
-    reasons,
+    shown,
     undecided,
+    without_empty_columns,
 )
+from aded.report.lines import ACCEPTED, SCOPES, Line
+from aded.report.published import Footnotes, Published, benchmark_family, beside
 
 TITLES = {
     "latency_ms_per_token": "milliseconds per token",
@@ -39,46 +43,6 @@ EXPLAINED = (
     "bootstrap over the questions. A cell that counts neither is one run. Budget: most drafted nodes per step. "
     "Ratio: ours / published. – is missing."
 )
-
-
-@dataclass
-class Footnotes:
-    """Where each number comes from, lettered and numbered in the order in which they first stand in a table."""
-
-    letters: dict[str, str] = field(default_factory=dict)
-    """Of each source, such as m1 or p2."""
-    undecided: bool = False
-    """Does an interval of a speedup contain 1?"""
-    doubtful: list[Line] = field(default_factory=list)
-
-    def ours(self, line: Line) -> str:
-        run = line.first
-        text = {
-            "measured": f"measured on {run.machine}",
-            "recorded": "recorded answers replayed: exact, no times",
-            "trace": f"recorded answers replayed at a real model's cost on {run.machine}",
-        }[run.kind]
-        few = f". {FEW}" if line.questions < FEWEST_QUESTIONS else ""
-        return self._letter(run.kind[0], f"{text}; {line.questions} questions of {run.benchmark}{few}")
-
-    def published(self, figure: Published) -> str:
-        return self._letter("p", f"published: {figure.source}; {figure.machine}")
-
-    def differences(self, line: Line, figure: Published) -> str:
-        """What else is not the same in a ratio, as a letter; nothing where all is."""
-        found = differences(line, figure)
-        return self._letter("d", f"a ratio of unlike things: {'; '.join(found)}") if found else ""
-
-    def _letter(self, kind: str, text: str) -> str:
-        if text not in self.letters:
-            number = 1 + sum(known[0] == kind for known in self.letters.values())
-            self.letters[text] = f"{kind}{number}"
-        return self.letters[text]
-
-    def legend(self) -> list[str]:
-        letters = sorted(self.letters.items(), key=lambda item: (item[1][0], int(item[1][1:])))
-        undecided = [UNDECIDED] if self.undecided else []
-        return [*(f"{letter}: {text}" for text, letter in letters), *undecided, *reasons(self.doubtful)]
 
 
 def blocks(lines: Sequence[Line], published: Sequence[Published], sources: Footnotes) -> dict[str, pd.DataFrame]:
@@ -146,27 +110,6 @@ def _ours(line: Line, metric: str, sources: Footnotes) -> str:
     return f"{text} ({len(mine.runs)} runs)" if len(mine.runs) > 1 else text
 
 
-def differences(line: Line, figure: Published) -> list[str]:
-    """Model, budget and corpus, where ours are others than those of a published figure, or than what it says."""
-    budget, theirs = line.first.config.get("method.budget"), dict(figure.settings).get("budget")
-    ours = {
-        "model": (line.first.model, figure.model),
-        "budget": (None if line.is_baseline or budget is None else str(budget), theirs or "not stated"),
-        "corpus": (_corpus(line), "as its source says" if "conversations" in figure.source else "not stated"),
-    }
-    return [
-        f"{what} {mine}, published {other}"
-        for what, (mine, other) in ours.items()
-        if mine is not None and mine != other
-    ]
-
-
-def _corpus(line: Line) -> str | None:
-    """The size of what the method's datastore was made from, where it reads one."""
-    sizes = [f"{size:,.0f} {unit}" for unit in ("prompts", "tokens") if (size := line.corpus_size(unit))]
-    return None if line.is_baseline or not sizes else f"of {' and '.join(sizes)}"
-
-
 def ratio_text(ours: Estimate, figure: Published | None) -> str:
     """Ours / published; of a range both ends."""
     if figure is None:
@@ -213,3 +156,107 @@ def _long_row(line: Line, metric: str, published: Sequence[Published]) -> dict[s
 def as_markdown(frames: Mapping[str, pd.DataFrame], sources: Footnotes) -> str:
     blocks = "".join(f"{heading(title)}\n\n{markdown(frame)}\n\n" for title, frame in frames.items())
     return f"{blocks}{EXPLAINED}\n\n{listed(sources.legend())}\n"
+
+
+PAPER = "arXiv 2407.12021v2, "
+"""How the source of its figures begins."""
+ORIGINAL = "draftretriever"
+NOT_MEASURED = "not measured"
+CAUSES = ("original code", "corpus, per doubling")
+CAUSES_EXPLAINED = (
+    "Ours: with the largest corpus of these runs, in millions of tokens; cold: what a method learns is forgotten "
+    "between questions; session: it is kept, as the paper's code does. Ratio (ours / paper) and difference (paper - "
+    "ours) are of the session where there is one.",
+    "Original code: what its own drafter accepts in our decode loop, in one session, less ours: what the faults of "
+    "its search are worth.",
+    "Corpus, per doubling: what twice the corpus is worth to the same method, cold where it was measured so, between "
+    "the corpora named. Doublings: how many close what the original code leaves; beyond the corpora it is a guess.",
+    "Not measured: the paper's corpora and answers; how its code counts (docs/methods.md); version, prompts and "
+    "floating point of its models.",
+)
+
+
+def paper_table(lines: Sequence[Line], published: Sequence[Published]) -> pd.DataFrame:
+    """A row per figure of the paper and model that some run has, in the paper's order."""
+    rows = []
+    for figure in published:
+        mine = [line for line in lines if figure.source.startswith(PAPER) and _is_of(line, figure)]
+        for model in sorted({line.first.model for line in mine}):
+            rows.append(_paper_row(figure, [line for line in mine if line.first.model == model], lines))
+    return without_empty_columns(pd.DataFrame(rows))
+
+
+def row_by_row(lines: Sequence[Line], published: Sequence[Published]) -> str:
+    """The page; empty where no cause is measured: the paper's layout says the rest."""
+    frame = paper_table(lines, published)
+    if frame.empty or (frame[[*CAUSES]] == NOT_MEASURED).all(axis=None):
+        return ""
+    paper = [figure for figure in published if figure.source.startswith(PAPER)]
+    without = Counter(one.metric for one in paper if not any(_is_of(line, one) for line in lines))
+    missing = "; ".join(f"{count} of {TITLES[metric]}" for metric, count in without.items())
+    notes = [*CAUSES_EXPLAINED, f"Figures of the paper without a run here: {missing or 'none'}."]
+    return f"# The paper's tables, row by row\n\n{markdown(frame)}\n\n{listed(notes)}\n"
+
+
+def _is_of(line: Line, figure: Published) -> bool:
+    """Has it runs of the figure's settings?"""
+    return figure.metric in line.estimates and figure.fits(line.first, line.method)
+
+
+def _paper_row(figure: Published, mine: Sequence[Line], lines: Sequence[Line]) -> dict[str, str]:
+    """mine: the lines of the figure and one model."""
+    by_scope = {scope: [line for line in mine if scope in line.first.columns] for scope in SCOPES}
+    largest = {scope: max(found, key=_tokens) for scope, found in by_scope.items() if found}
+    line = largest.get("session") or largest["cold"]
+    ours = line.estimates[figure.metric]
+    left = figure.value - ours.value
+    row = {
+        "where": figure.source.removeprefix(PAPER),
+        "benchmark": line.first.benchmark,
+        "model": line.first.model,
+        "method": published_line(figure),
+        "number": TITLES[figure.metric],
+        "paper": figure.text,
+        **{
+            f"ours, {scope}": f"{largest[scope].estimates[figure.metric].value:.2f}" if scope in largest else MISSING
+            for scope in SCOPES
+        },
+        "corpus": f"{_tokens(line) / 1e6:.1f}" if _tokens(line) else MISSING,
+        "ratio": f"{ours.value / figure.value:.2f}",
+        "difference": f"{left:+.2f}",
+    }
+    code, growth = _original_code(figure, line, lines), _growth(by_scope, figure.metric)
+    row |= dict.fromkeys((*CAUSES, "doublings"), NOT_MEASURED)
+    if code is not None:
+        row["original code"] = f"{code:+.2f}"
+    if growth is not None:
+        (slope, small, large), left = growth, left - (code or 0.0)
+        row["corpus, per doubling"] = f"{slope:+.2f} ({small / 1e6:.1f} to {large / 1e6:.1f})"
+        row["doublings"] = f"{left / slope:.1f}" if left > 0 and slope > 0 else MISSING
+    return row
+
+
+def _tokens(line: Line) -> float:
+    return line.corpus_size("tokens")
+
+
+def _original_code(figure: Published, ours: Line, lines: Sequence[Line]) -> float | None:
+    """What the original's drafter accepts more than ours, which has its order and its search; None without a run."""
+    settings, metric = dict(figure.settings), figure.metric
+    if (settings.get("order"), settings.get("draft_maker")) != ("3", "Mcts") or "session" not in ours.first.columns:
+        return None
+    for line in lines:
+        same = line.workload == ours.workload and metric in line.estimates
+        if same and line.method == ORIGINAL and _tokens(line) == _tokens(ours):
+            return line.estimates[metric].value - ours.estimates[metric].value
+    return None
+
+
+def _growth(by_scope: dict[str, list[Line]], metric: str) -> tuple[float, float, float] | None:
+    """(gain per doubling, tokens of the smallest and of the largest corpus); None with fewer than two corpora."""
+    for found in by_scope.values():
+        small, large = (end(found, key=_tokens, default=None) for end in (min, max))
+        if small and large and 0 < _tokens(small) < _tokens(large):
+            gain = large.estimates[metric].value - small.estimates[metric].value
+            return gain / math.log2(_tokens(large) / _tokens(small)), _tokens(small), _tokens(large)
+    return None
