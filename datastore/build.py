@@ -23,8 +23,7 @@ from aded.settings import Count, FilePath, NgramOrder
 from aded.shown import say
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
-from datastore.parts.building import build_in_parts
-from datastore.parts.cluster import Cluster
+from datastore.parts import Cluster, build_in_parts
 
 BUILD: Kinds = {
     "corpus": GROUP,

@@ -22,8 +22,8 @@ from aded.identity import sha256
 from aded.methods import datastore_kinds, method_config
 from aded.records.summary import Summary
 from aded.settings import LearningScope
+from datastore.builder import with_separators, write_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.suffix_array import with_separators, write_suffixes
 
 ORDER = 5
 PACKS_KEY = "packs"

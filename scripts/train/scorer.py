@@ -43,7 +43,7 @@ from aded.settings import FilePath, Positive, Rate, Seed, Share
 from aded.shown import say
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from datastore.cleaning.repetition import is_degenerate
+from datastore.cleaning.cleaning import is_degenerate
 from scripts.train.answers import TRAINING, answered, read_answers, read_pairs, target_of
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
 from scripts.train.scorer_gradient import learned

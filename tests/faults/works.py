@@ -13,7 +13,7 @@ from tiny import tiny_tokenizer
 
 from datastore.builder import build
 from datastore.corpora.dataset_corpus import TextCorpus
-from datastore.sharing.publishing import publish
+from datastore.publish import publish
 
 QUESTIONS = 12
 WORDS = ["cat", "rat", "mat", "hat", "the", "on"]

@@ -29,8 +29,8 @@ from baselines.logits.racer import Racer
 from baselines.logits.token_recycling import RANKS, TokenRecycling
 from baselines.tokens.prompt_lookup import PromptLookup
 from baselines.tokens.rest import Rest
+from datastore.builder import sorted_suffixes
 from datastore.ngrams import count_ngrams
-from datastore.suffix_array import sorted_suffixes
 
 NODES, HIDDEN, KNOWN_TOKENS = 256, 576, 4096
 

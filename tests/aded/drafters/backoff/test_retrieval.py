@@ -33,8 +33,8 @@ from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.contamination import Check, to_header
 from aded.files.datastores.ngram_file import no_ngrams, open_ngrams
 from aded.files.datastores.suffix_file import FORMAT, VERSION, open_suffixes
+from datastore.builder import with_separators, write_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.suffix_array import with_separators, write_suffixes
 
 update_bm25_scores, rank = compiled(retrieval.update_bm25_scores), compiled(retrieval.rank)
 read_waiting = compiled(retrieval.read_waiting)

@@ -14,7 +14,7 @@ from aded.errors import BadInput
 from aded.files.datastores import array_file
 from aded.files.datastores.array_file import CHECKSUM, ArrayFile, open_arrays, write_arrays
 from aded.files.datastores.blocks import BLOCK, WORD, Blocks, are_whole, block_sum, no_blocks, verify_all
-from datastore.spill import Spill
+from datastore.token_stream import Spill
 
 HEADER = {"format": "f", "version": "1", "tokenizer": "t", "vocabulary": "9"}
 ARRAYS: dict[str, np.ndarray] = {

@@ -1,5 +1,7 @@
 """Trains the look-up language model of a token stream.
 
+aded.drafters.backoff.lookup has the model's formula, computed from tables.
+
 AdamW reads STREAMS places of the stream side by side, LENGTH tokens of each at a step, so that the memory goes on
 from step to step. The loss is a sampled softmax (Jean et al., 2015): over the FREQUENT most frequent tokens and over
 SAMPLED others, drawn by count^0.75. A penalty on the square of the normaliser's logarithm teaches scores that are
@@ -19,14 +21,96 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from torch.nn.functional import layer_norm, relu
 from tqdm import tqdm
 
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
 from aded.files.datastores.array_file import write_arrays
-from aded.files.datastores.lookup_file import FORMAT, HIDDEN, PAST, VERSION, WIDTH
+from aded.files.datastores.lookup_file import FORMAT, HIDDEN, PAST, VERSION, WEIGHTS, WIDTH
 from aded.identity import sha256
-from datastore.lookup.network import LookupNetwork
+
+log = logging.getLogger(__name__)
+
+INPUT_SCALE = 4.0
+"""Of embeddings as inputs: as outputs they are smaller."""
+
+
+class LookupNetwork(torch.nn.Module):
+    """log_unigram: float32 [R], where the biases begin"""
+
+    def __init__(self, log_unigram: torch.Tensor) -> None:
+        super().__init__()
+
+        def random(*shape: int, scale: float) -> torch.nn.Parameter:
+            return torch.nn.Parameter(torch.randn(*shape) * scale)
+
+        def constant(values: torch.Tensor) -> torch.nn.Parameter:
+            return torch.nn.Parameter(values.clone())
+
+        self.embedding = random(len(log_unigram), WIDTH, scale=0.05)
+        self.bias = constant(log_unigram)
+        self.before = random(WIDTH, PAST * HIDDEN, scale=(WIDTH * PAST) ** -0.5)
+        self.keep = constant(torch.zeros(WIDTH, HIDDEN))
+        self.keep_bias = constant(torch.linspace(1, 5, HIDDEN))
+        self.add = random(WIDTH, HIDDEN, scale=WIDTH**-0.5)
+        self.b = constant(torch.zeros(HIDDEN))
+        self.c = constant(torch.full((HIDDEN,), 0.5))
+        self.w1 = random(HIDDEN, HIDDEN, scale=(2 / HIDDEN) ** 0.5)
+        self.b1 = constant(torch.zeros(HIDDEN))
+        self.w2 = random(2 * HIDDEN, WIDTH, scale=(2 * HIDDEN) ** -0.5)
+        self.b2 = constant(torch.zeros(WIDTH))
+        self.level = constant(torch.zeros(2 * HIDDEN))
+        self.gain = constant(torch.ones(WIDTH))
+        self.shift = constant(torch.zeros(WIDTH))
+
+    def forward(self, rows: torch.Tensor, memory: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(y, float32 [B, T, WIDTH]; the level, float32 [B, T]; the memory at the end). The score of a next token is
+        y . embedding(token) + bias(token) + level.
+
+        rows: int64 [B, PAST - 1 + T], the rows of tokens, with those before the first that is predicted from
+        memory: float32 [B, HIDDEN], before rows[:, PAST - 1]
+        """
+        x = self.embedding[rows] * INPUT_SCALE
+        length = x.shape[1]
+        places = (x @ self.before).unflatten(-1, (PAST, HIDDEN)).unbind(-2)
+        summed = self.b + sum(place[:, PAST - 1 - i : length - i] for i, place in enumerate(places))
+        keep, added = self.memory_tables(x[:, PAST - 1 :])
+        memories = []
+        for k, v in zip(keep.unbind(1), added.unbind(1), strict=True):
+            memory = k * memory + v
+            memories.append(memory)
+        first = relu(summed + self.c * torch.stack(memories, 1))
+        second = relu(first @ self.w1 + self.b1)
+        hidden = torch.cat([first, second], -1)
+        y = hidden @ self.w2 + self.b2
+        level = (hidden @ self.level).float()
+        return layer_norm(y.float(), (WIDTH,), self.gain, self.shift), level, memory.detach()
+
+    def memory_tables(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the memory keeps of itself, and what a token adds to it: float32 [..., HIDDEN] of x [..., WIDTH]."""
+        keep = torch.sigmoid((x @ self.keep).float() + self.keep_bias)
+        return keep, (1 - keep) * (x @ self.add).float()
+
+    @torch.no_grad()
+    def tables(self) -> dict[str, np.ndarray]:
+        """The arrays of a look-up file but `rows`."""
+        x = self.embedding * INPUT_SCALE
+        before = (x @ self.before).unflatten(-1, (PAST, HIDDEN))
+        tables = torch.cat([before, torch.stack(self.memory_tables(x), 1)], 1)
+        return {
+            "tables": _bfloat16(tables),
+            "output": _bfloat16(self.embedding * self.gain),
+            "bias": (self.bias + self.embedding @ self.shift).numpy(),
+            **{name: getattr(self, name).numpy().ravel() for name in WEIGHTS},
+        }
+
+
+def _bfloat16(numbers: torch.Tensor) -> np.ndarray:
+    """Their bits, uint16 [all]."""
+    bits: np.ndarray = numbers.to(torch.bfloat16).view(torch.uint16).numpy()
+    return bits.ravel()
+
 
 MOST_ROWS = 16_384
 """Rows of the tables: the most frequent tokens, the separator, and one for all other tokens."""
@@ -40,7 +124,6 @@ PENALTY = 0.1
 CHECKPOINT_STEPS = 500
 UNSEEN = 100
 """One token of so many is set aside, at the stream's end, to measure the loss on."""
-log = logging.getLogger(__name__)
 Numbers = Mapping[str, torch.Tensor]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from aded.errors import BadInput
 from aded.files.datastores.lookup_file import open_lookup
-from datastore.lookup import training
-from datastore.lookup.training import Stream, Training, train_lookup
+from datastore import lookup
+from datastore.lookup import Stream, Training, train_lookup
 
 VOCABULARY = 40
 HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
@@ -17,7 +17,7 @@ HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
 @pytest.fixture
 def tokens(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     for name, value in {"STREAMS": 4, "LENGTH": 16, "MOST_STEPS": 60, "CHECKPOINT_STEPS": 10}.items():
-        monkeypatch.setattr(training, name, value)
+        monkeypatch.setattr(lookup, name, value)
     stream = np.tile(np.arange(20), 150).astype(np.int32)
     stream[::100] = VOCABULARY
     return stream
@@ -36,7 +36,7 @@ def test_it_learns_what_follows(tokens: np.ndarray) -> None:
 def test_an_interrupted_training_goes_on(
     tokens: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(training, "MOST_STEPS", 30)
+    monkeypatch.setattr(lookup, "MOST_STEPS", 30)
     train_lookup(tmp_path / "whole", tokens, HEADER, progress=False)
     advance = Training.advance
 
@@ -53,7 +53,7 @@ def test_an_interrupted_training_goes_on(
     caplog.set_level(logging.INFO)
     shutil.copy(tmp_path / ".parts.training", tmp_path / ".other.training")
     with monkeypatch.context() as patch:
-        patch.setattr(training, "MOST_STEPS", 3)
+        patch.setattr(lookup, "MOST_STEPS", 3)
         train_lookup(tmp_path / "other", tokens[:-7], HEADER, progress=False)
     assert "goes on" not in caplog.text, "the checkpoint is that of another text"
     (tmp_path / "other").unlink()
@@ -64,7 +64,7 @@ def test_an_interrupted_training_goes_on(
 
 
 def test_a_damaged_checkpoint_is_left(tokens: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "MOST_STEPS", 3)
+    monkeypatch.setattr(lookup, "MOST_STEPS", 3)
     for content in (b"", b"\xff" * 100):
         (tmp_path / ".l.training").write_bytes(content)
         train_lookup(tmp_path / "l", tokens, HEADER, progress=False)
@@ -73,7 +73,7 @@ def test_a_damaged_checkpoint_is_left(tokens: np.ndarray, tmp_path: Path, monkey
 
 
 def test_rare_tokens_share_a_row_and_too_few_are_refused(tokens: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "MOST_ROWS", 12)
+    monkeypatch.setattr(lookup, "MOST_ROWS", 12)
     stream = Stream(np.concatenate([tokens, tokens[:7]]), VOCABULARY)
     own, separator, rest = stream.rows[:10], stream.rows[VOCABULARY], stream.rows[20:VOCABULARY]
     assert sorted(stream.rows[:20].tolist())[:10] == list(range(10))

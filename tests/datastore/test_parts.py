@@ -13,12 +13,11 @@ from transformers import PreTrainedTokenizerFast
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.models.tokenizer import load_tokenizer
+from datastore import parts
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
 from datastore.corpora.dataset_corpus import DatasetCorpus
-from datastore.parts import building, job
-from datastore.parts.building import build_in_parts
-from datastore.parts.cluster import Cluster
+from datastore.parts import Cluster, build_in_parts
 
 IN_PROCESS = Cluster(kind="debug", at_once=1)
 CORPUS = Texts(*TEXTS, " ")
@@ -26,7 +25,7 @@ CORPUS = Texts(*TEXTS, " ")
 
 @pytest.fixture
 def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(building, "SECONDS", 0.0)
+    monkeypatch.setattr(parts, "SECONDS", 0.0)
     tokenizer.save_pretrained(tmp_path / "tok")
     at_once(tmp_path, CORPUS)
     return tmp_path
@@ -50,7 +49,7 @@ class Writes:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.faults: dict[int, BaseException] = {}
-        self.write = job.write_ngrams
+        self.write = parts.write_ngrams
 
     def __call__(self, path: Path, *rest: Any) -> None:
         number = int(path.name[:5])
@@ -63,7 +62,7 @@ class Writes:
 @pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
     writes = Writes()
-    monkeypatch.setattr(job, "write_ngrams", writes)
+    monkeypatch.setattr(parts, "write_ngrams", writes)
     return writes
 
 
@@ -132,7 +131,7 @@ class Machines(Cluster):
         self.folder = folder
         return self
 
-    def submit(self, work: Callable[..., Any], part: job.BuildPart, threads: int | None) -> Mock:
+    def submit(self, work: Callable[..., Any], part: parts.BuildPart, threads: int | None) -> Mock:
         result = UncompletedJobError("out of memory") if part.number == 1 else lambda: work(part)
         sent = Mock(**{"done.side_effect": [False, False, True], "result.side_effect": result})
         sent.paths.stderr = self.folder / f"{part.number}.err"
@@ -142,7 +141,7 @@ class Machines(Cluster):
 
 
 class OnlyTheLastEnds(Machines):
-    def submit(self, work: Callable[..., Any], part: job.BuildPart, threads: int | None) -> Mock:
+    def submit(self, work: Callable[..., Any], part: parts.BuildPart, threads: int | None) -> Mock:
         sent = super().submit(work, part, threads)
         sent.done = Mock(return_value=part.number == 2)
         return sent

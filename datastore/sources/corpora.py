@@ -1,4 +1,6 @@
-"""A corpus of chat answers of many models, none of them a target here: WildBench, Arena-Hard and AlpacaEval."""
+"""Corpora: chat answers of many models, none of them a target here (WildBench, Arena-Hard and AlpacaEval), and Python
+source files out of wheels, which are read as archives only.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
+from aded.errors import BadInput
 from aded.files.json_lines import json_lines
 from datastore.sources.answers import SOURCE_KEY, json_array, lines
 
@@ -63,3 +67,19 @@ def _alpaca_eval(path: Path) -> Iterator[Row]:
 def _row(source: str, model: str, *messages: tuple[str, str]) -> Row:
     talk = [{"from": speaker, "value": text} for speaker, text in messages]
     return {"source": source, "model": model, "conversations": talk}
+
+
+def python_corpus(raw: Sequence[Path]) -> list[bytes]:
+    """A row per source file, in the wheels' order. raw: the wheels. Raises BadInput."""
+    return [lines(row for wheel in raw for row in _source_files(wheel))]
+
+
+def _source_files(wheel: Path) -> Iterator[dict[str, str]]:
+    """Those that hold text. Raises BadInput for a file that is no wheel."""
+    try:
+        with ZipFile(wheel) as archive:
+            for name in sorted(archive.namelist()):
+                if name.endswith(".py") and (text := archive.read(name).decode(errors="ignore").strip()):
+                    yield {"package": wheel.name.split("-")[0], "path": name, "text": text}
+    except BadZipFile as error:
+        raise BadInput(SOURCE_KEY, f"{wheel} is no wheel ({error})") from None

@@ -17,9 +17,8 @@ from aded.errors import BadInput
 from aded.identity import tokenizer_fingerprint
 from datastore import fetch, publish
 from datastore.builder import build
-from datastore.sharing import publishing
-from datastore.sharing.manifest import manifest_of
-from datastore.sharing.receiving import fetch_datastore
+from datastore.fetch import fetch_datastore
+from datastore.publish import manifest_of
 from datastore.sources import download
 
 
@@ -38,7 +37,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shared(built: Path, to: str | Path, name: str = "a.ngrams", **said: str) -> Path:
     keys: dict[str, Any] = {"licence": None, "sources": None, "tokenizer": None} | said
-    publishing.publish(built / name, str(to), **keys)
+    publish.publish(built / name, str(to), **keys)
     return Path(to)
 
 
