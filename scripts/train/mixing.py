@@ -35,7 +35,7 @@ from aded.drafters.mixing import EVIDENCE, Mixing, learn_mixing
 from aded.errors import BadInput
 from aded.shown import say
 from datastore.corpora.corpus import Corpus
-from scripts.train.prompts import prompts
+from scripts.train.answers import prompts
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -25,10 +25,9 @@ from baselines.heads.eagle import Eagle2, HeadReader
 from baselines.heads.eagle_head import published_layers
 from baselines.heads.layers import SharedLayers
 from scripts.train import dflash, eagle
-from scripts.train.dflash_training import BlockLesson
-from scripts.train.eagle_training import EagleLesson
-from scripts.train.text import ReadText, read_text
-from scripts.train.training import Training, taught_and_unseen
+from scripts.train.dflash import BlockLesson
+from scripts.train.eagle import EagleLesson
+from scripts.train.training import ReadText, Training, read_text, taught_and_unseen
 
 pytestmark = pytest.mark.thorough
 Pairs = list[tuple[list[int], list[int]]]
@@ -62,7 +61,7 @@ def new_training(
     kind: str, model: PreTrainedModel, tokens: torch.Tensor, monkeypatch: pytest.MonkeyPatch, anchors: int = 99
 ) -> tuple[Training, list[ReadText]]:
     """A training of 100 steps, and its two short texts. Noise is for longer ones."""
-    monkeypatch.setattr("scripts.train.eagle_training.NOISE", 0.0)
+    monkeypatch.setattr("scripts.train.eagle.NOISE", 0.0)
     texts = [read_text(model, *pair, READS[kind]) for pair in pairs_of(model, 2, 12)]
     projection, embed = model.get_output_embeddings().weight[tokens].detach(), model.get_input_embeddings()
     lesson: Any
