@@ -88,7 +88,3 @@ def _path(name: str | None) -> Path | None:
 
 def main() -> None:
     run_config("build", run, __doc__ or "", "interrupted; start the same command again", BUILD)
-
-
-if __name__ == "__main__":
-    main()

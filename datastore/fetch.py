@@ -132,7 +132,3 @@ def overview(out: Path, cache: str) -> str:
 
 def main() -> None:
     run_command(run, FetchSettings, __doc__ or "", hydra=True)
-
-
-if __name__ == "__main__":
-    main()

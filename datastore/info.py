@@ -100,7 +100,3 @@ def run(files: list[str], settings: InfoSettings) -> None:
 
 def main() -> None:
     run_command(run, InfoSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

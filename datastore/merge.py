@@ -80,7 +80,3 @@ def run(inputs: list[str], settings: MergeSettings) -> None:
 
 def main() -> None:
     run_command(run, MergeSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

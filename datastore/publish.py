@@ -36,7 +36,7 @@ from datastore.scratch import locked
 from datastore.sources.catalogue import Sha256
 from datastore.sources.download import chunks, place_on_hub
 
-NAME = "manifest.json"
+NAME, CARD, LOCK = "manifest.json", "README.md", ".publishing"
 VERSION: Final = 2
 FileName = Annotated[str, Field(pattern=r"^\w[\w.+=-]*$", max_length=200)]
 """A name in the manifest's own folder."""
@@ -74,8 +74,7 @@ def read_manifest(content: bytes, where: str) -> Manifest:
         raise BadInput(
             where, f"is a manifest of version {version}, and this release reads {VERSION}; publish it again"
         )
-    manifest: Manifest = typed(value, Manifest, where, "the manifest", "as datastore.publish wrote it")
-    return manifest
+    return typed(value, Manifest, where, "the manifest", "as datastore.publish wrote it")
 
 
 SIGN = "A datastore of [ADED](https://arxiv.org/abs/2407.12021)"
@@ -120,24 +119,25 @@ def file_of(text: str) -> str | None:
     return found and found[1]
 
 
-def card(
-    header: Mapping[str, str],
-    manifest: Manifest,
-    place: str,
-    order: int,
-    *,
-    licence: str | None,
-    sources: str | None,
-    tokenizer: str | None,
-) -> str:
-    """The text of the card.
+@dataclass
+class PublishSettings:
+    """The keys that the module's text explains."""
 
-    header: of the file; place: where it is published; order: of its n-grams; the others as the user gave them.
+    to: str | None = None
+    licence: str | None = None
+    sources: str | None = None
+    tokenizer: str | None = None
+
+
+def card(header: Mapping[str, str], manifest: Manifest, place: str, order: int, said: PublishSettings) -> str:
+    """The text of the card: README.md with the Hub's metadata, for people who find it.
+
+    header: of the file; place: where it is published; order: of its n-grams; said: by the user
     """
     from huggingface_hub import DatasetCardData
 
     tags = ["speculative-decoding", "aded", header["format"]]
-    metadata = DatasetCardData(license=licence or "unknown", pretty_name=manifest.file, tags=tags, viewer=False)
+    metadata = DatasetCardData(license=said.licence or "unknown", pretty_name=manifest.file, tags=tags, viewer=False)
     what, use = KINDS[header["format"]]
     known = described(header, place)
     facts = {
@@ -152,35 +152,30 @@ def card(
         sign=SIGN,
         corpus=in_markdown(known.get("corpus", "unnamed")),
         what=what.format(order=order),
-        sources=sources or "not stated",
-        licence=licence or "not stated; ask the publisher before you use it",
-        tokenizer=f"`{tokenizer}`; {hash_of}" if tokenizer else f"not named; {hash_of}",
+        sources=said.sources or "not stated",
+        licence=said.licence or "not stated; ask the publisher before you use it",
+        tokenizer=f"`{said.tokenizer}`; {hash_of}" if said.tokenizer else f"not named; {hash_of}",
         table=tabulate(facts.items(), ("of the file", ""), "github", disable_numparse=True),
         place=literal(place),
-        model=f"model={tokenizer} " if tokenizer else "",
+        model=f"model={said.tokenizer} " if said.tokenizer else "",
         use=use.format(name=manifest.file),
     )
 
 
-CARD, LOCK = "README.md", ".publishing"
-
-
-def publish(path: Path, to: str, *, licence: str | None, sources: str | None, tokenizer: str | None) -> None:
+def publish(path: Path, to: str, said: PublishSettings) -> None:
     """Publish a datastore file that is whole. Raises BadInput.
 
-    to: a folder, or hf://datasets/OWNER/NAME, both made if they are missing.
-    licence: the Hub's identifier of one, such as mit or cc-by-nc-4.0; sources: what the corpus was made of, in words.
-    tokenizer: a Hub id, a folder or `embedded`, which must be that of the file.
+    to: a folder, or hf://datasets/OWNER/NAME, both made if they are missing
     """
     if "://" in to and (inside := place_on_hub(to).path_in_repo):  # before the file is read
         raise BadInput("to", f"{to} names {inside} in a dataset; write hf://datasets/OWNER/NAME")
     file = open_datastore(path)
     file.verify()
-    if tokenizer:
-        file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))
+    if said.tokenizer:
+        file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(said.tokenizer)))
     manifest = manifest_of(path)
     order = file.order if isinstance(file, NgramFile) else 0
-    text = card(file.header, manifest, to, order, licence=licence, sources=sources, tokenizer=tokenizer)
+    text = card(file.header, manifest, to, order, said)
     beside = {CARD: text.encode(), NAME: manifest.text().encode()}
     if "://" in to:
         _to_hub(path, to, beside)
@@ -238,33 +233,13 @@ def _to_hub(path: Path, to: str, beside: dict[str, bytes]) -> None:
         raise BadInput("to", f"{to} takes no files: {first_line(error)}; log in with `hf auth login`") from None
 
 
-@dataclass
-class PublishSettings:
-    """The keys that the module's text explains."""
-
-    to: str | None = None
-    licence: str | None = None
-    sources: str | None = None
-    tokenizer: str | None = None
-
-
 def run(files: list[str], settings: PublishSettings) -> None:
     if len(files) != 1 or not settings.to:
         key = "to" if len(files) == 1 else "FILE"
         raise BadInput(key, "write: aded publish FILE to=FOLDER|hf://datasets/OWNER/NAME")
-    publish(
-        Path(files[0]).expanduser(),
-        settings.to,
-        licence=settings.licence,
-        sources=settings.sources,
-        tokenizer=settings.tokenizer,
-    )
+    publish(Path(files[0]).expanduser(), settings.to, settings)
     say(f"published {files[0]} to {settings.to}; `aded fetch {settings.to} out=FILE` fetches it")
 
 
 def main() -> None:
     run_command(run, PublishSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

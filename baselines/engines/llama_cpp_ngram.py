@@ -81,8 +81,7 @@ class NgramKind(ABC):
     outlasts_prompts = False
     """Does what it learned from one prompt change the drafts of the next?"""
 
-    @abstractmethod
-    def begin(self, prompt: np.ndarray) -> None:
+    def begin(self, prompt: np.ndarray) -> None:  # noqa: B027 - not all learn from it
         """A new prompt starts, int64 [m]."""
 
     @abstractmethod
@@ -156,9 +155,6 @@ class NgramSimple(NgramKind):
 
     def __init__(self, *, size_n: Count = 12, size_m: Count = 48) -> None:
         self.size_n, self.size_m = size_n, size_m
-
-    def begin(self, prompt: np.ndarray) -> None:
-        pass
 
     def draft(self, context: np.ndarray) -> list[int]:
         n, text = self.size_n, context[:-1]
@@ -273,8 +269,7 @@ class NgramMap(NgramKind):
     def behind(self, context: np.ndarray, place: int, length: int) -> list[int]:
         """The `length` tokens behind the n-gram at a place."""
         start = place + self.size_n
-        found: list[int] = context[start : start + length].tolist()
-        return found
+        return context[start : start + length].tolist()
 
 
 class NgramMapK(NgramMap):

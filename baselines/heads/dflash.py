@@ -102,8 +102,7 @@ class BlockAttention(Qwen3Attention):
 def _turned(rows: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
     """Rotary positions, of which rows without context have the last."""
     count = rows.shape[2]
-    turned: torch.Tensor = rows * cosines[:, None, -count:] + rotate_half(rows) * sines[:, None, -count:]
-    return turned
+    return rows * cosines[:, None, -count:] + rotate_half(rows) * sines[:, None, -count:]
 
 
 class DFlashHead(torch.nn.Module):
@@ -154,8 +153,7 @@ class DFlashHead(torch.nn.Module):
         given = {"attention_mask": mask, CACHE: cache, "position_embeddings": self.rotary(embedded, positions)}
         for layer in self.layers:
             out = layer(out, context=context, **given)
-        normed: torch.Tensor = self.norm(out)
-        return normed
+        return self.norm(out)
 
 
 OWN, SIZE, TARGET_LAYERS = "dflash_config", "block_size", "num_target_layers"

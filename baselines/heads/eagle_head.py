@@ -141,8 +141,7 @@ class Eagle3Head(EagleHead):
         self.norm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
     def features(self, taken: torch.Tensor) -> torch.Tensor:
-        projected: torch.Tensor = self.fc(taken)
-        return projected
+        return self.fc(taken)
 
     def _run(self, embedded: torch.Tensor, features: torch.Tensor, given: dict[str, object]) -> torch.Tensor:
         layer = self.midlayer
@@ -151,8 +150,7 @@ class Eagle3Head(EagleHead):
         return out + layer.mlp(layer.post_attention_layernorm(out))
 
     def before_projection(self, output: torch.Tensor) -> torch.Tensor:
-        normed: torch.Tensor = self.norm(output)
-        return normed
+        return self.norm(output)
 
 
 def _widen(layer: LlamaDecoderLayer, width: int, bias: bool) -> None:

@@ -90,8 +90,7 @@ class HydraHeads(torch.nn.Module):
 
     def logits(self, head: int, inputs: torch.Tensor) -> torch.Tensor:
         """[n, vocabulary], of head 0, 1, .. for states and embeddings, joined: [n, (head + 2) * hidden]."""
-        found: torch.Tensor = self.hydra_lm_head[head](self.hydra_mlp[head](inputs))
-        return found
+        return self.hydra_lm_head[head](self.hydra_mlp[head](inputs))
 
     def read(self, states: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
         """What the heads read of the target's states at the next tokens, [n, hidden], the same shape.
@@ -100,10 +99,9 @@ class HydraHeads(torch.nn.Module):
         """
         if self.prefix_embeding_layer is None:
             return states
-        found: torch.Tensor = self.prefix_embeding_layer(
+        return self.prefix_embeding_layer(
             inputs_embeds=states[None], use_cache=True, **{CACHE: cache}
         ).last_hidden_state[0]
-        return found
 
 
 def load_hydra_heads(place: str | None, hidden: int, vocabulary: int, config: object) -> HydraHeads:

@@ -158,8 +158,7 @@ def other(
             with suppress(BrokenPipeError):
                 print(json.dumps(prompt), file=process.stdin, flush=True)
             line = process.stdout.readline() if process.stdout else ""
-            found: dict[str, Any] = json.loads(line or '{"error": "it ended"}')
-            return found
+            return json.loads(line or '{"error": "it ended"}')
 
         name = f"{engine}, {weights}"
         yield {name: lambda ids: ask(ids, False), f"{name}, prompt lookup": lambda ids: ask(ids, True)}

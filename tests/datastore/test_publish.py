@@ -36,8 +36,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shared(built: Path, to: str | Path, name: str = "a.ngrams", **said: str) -> Path:
-    keys: dict[str, Any] = {"licence": None, "sources": None, "tokenizer": None} | said
-    publish.publish(built / name, str(to), **keys)
+    publish.publish(built / name, str(to), publish.PublishSettings(**said))
     return Path(to)
 
 

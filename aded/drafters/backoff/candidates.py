@@ -158,8 +158,7 @@ mixing: the weights of the search's own probability and theirs (aded.drafters.mi
 
 
 def empty_external_candidates() -> ExternalCandidates:
-    external: ExternalCandidates = new_record(EXTERNAL_TYPE)
-    return external
+    return new_record(EXTERNAL_TYPE)
 
 
 def set_external_candidates(external: ExternalCandidates, tree: DraftTree, mixing: np.ndarray) -> None:

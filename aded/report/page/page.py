@@ -220,14 +220,6 @@ def _of_each(name: str, each: Sequence[Line], heads: Sequence[str]) -> Table:
     return Table(name, "", frame(each, columns), numbers=numbers)
 
 
-def times_table(each: Sequence[Line]) -> Table:
-    return _of_each("times", each, TIMES)
-
-
-def machines_table(each: Sequence[Line]) -> Table:
-    return _of_each("machine", each, MACHINE)
-
-
 def runs_shown(each: Sequence[Line], with_trees: set[Path]) -> Table:
     """with_trees: the folders of the runs that recorded trees."""
     table = _of_each("runs", each, ("answers", "questions", "what is missing", "folder"))
@@ -344,7 +336,7 @@ def _tabs(runs: Sequence[FinishedRun], each: Sequence[Line], with_trees: set[Pat
             "times",
             "Time",
             "A method gains where its accepted tokens outweigh what drafting and larger forwards cost.",
-            [times_table(each)],
+            [_of_each("times", each, TIMES)],
             ["step_time", "draft_time"],
         ),
         Tab(
@@ -366,7 +358,7 @@ def _tabs(runs: Sequence[FinishedRun], each: Sequence[Line], with_trees: set[Pat
             "machine",
             "Machine",
             "Where the runs ran, and what else the machine did meanwhile. Disturbed slices count in no speedup.",
-            [machines_table(each)],
+            [_of_each("machine", each, MACHINE)],
         ),
         Tab(
             "runs",

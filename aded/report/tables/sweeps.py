@@ -54,10 +54,7 @@ class Growth:
 
     def fit(self) -> tuple[np.ndarray, np.ndarray]:
         """(slope per doubling and value at size 1, their covariances [2, 2])."""
-        found: tuple[np.ndarray, np.ndarray] = np.polyfit(
-            np.log2(self.sizes), [one.value for one in self.accepted], 1, cov=True
-        )
-        return found
+        return np.polyfit(np.log2(self.sizes), [one.value for one in self.accepted], 1, cov=True)
 
     def at(self, size: float) -> tuple[float, float]:
         """(the line at a size, its standard error)."""
