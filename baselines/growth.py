@@ -1,4 +1,4 @@
-"""A draft tree that a model, or heads, grow level by level.
+"""Draft trees that a model, or heads, grow level by level, and the tree of heads that know nothing of each other.
 
 The model reads the most probable nodes of a level at once, and each gets its most probable next tokens. Of all
 that was grown, the most probable nodes are drafted. `Shape` has these as special cases:
@@ -15,7 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from numba import njit
 
+from aded.core.sampler import Sampled, drawn
 from aded.core.tree import DraftTree, most_probable, renumbered_parents
 
 
@@ -97,3 +100,93 @@ class Growth:
         """The `budget` most probable nodes. A parent stays: it is at least as probable, and has a lower number."""
         kept = np.sort(most_probable(self.probabilities, self.shape.budget))
         return DraftTree(self.tokens[kept], renumbered_parents(self.parents, kept), self.probabilities[kept])
+
+
+class DrawnGrowth(Growth):
+    """A tree whose tokens the model draws at random, for verification by rejection (aded.core.sampler).
+
+    No token may be left out for what it is, or the draws would be of another distribution. So the budget is spent
+    in the order of the draws, level by level, and `least_probability` leaves out nothing. Which nodes are read next,
+    the most probable ones, decides on children that are not drawn yet.
+
+    sampler: the filter of the model's distribution
+    random: the source of the draws
+    """
+
+    def __init__(self, root: int, shape: Shape, sampler: Sampled, random: np.random.Generator) -> None:
+        super().__init__(root, shape)
+        self.sampler, self.random = sampler, random
+        self.distributions: dict[int, np.ndarray] = {}
+
+    def draw(self, logits: torch.Tensor) -> None:
+        """Draw children of the latest nodes. logits: float [nodes, vocabulary]"""
+        branches, self._first_new = self.branches, len(self.tokens)
+        for node, row in zip(self.latest.tolist(), logits, strict=True):
+            if (room := self._room) > 0:
+                q = self.sampler.distribution(row).cpu().numpy()
+                tokens = drawn(q, min(branches, room), self.random)
+                self.distributions[node] = q
+                self.tokens = np.append(self.tokens, tokens)
+                self.parents = np.append(self.parents, np.full(len(tokens), node))
+                self.probabilities = np.append(self.probabilities, self.probabilities[node] * q[tokens])
+        self.level += 1
+
+    @property
+    def _room(self) -> int:
+        return self.shape.budget - (len(self.tokens) - 1)
+
+    def read_next(self) -> int:
+        """See Growth: none where the budget is spent."""
+        return super().read_next() if self._room > 0 else 0
+
+    def draft(self) -> DraftTree:
+        """All that was drawn."""
+        return DraftTree(self.tokens, self.parents, None, self.distributions)
+
+
+def tree_of_logits(root: int, logits: torch.Tensor, top_k: int, known: torch.Tensor | None, budget: int) -> DraftTree:
+    """The tree of the most probable paths, by heads that say how probable each token of a depth is, whatever stands
+    above it.
+
+    logits: [depths, tokens]; top_k: most probable tokens of each depth that are offered
+    known: int64 [tokens], the tokens that the head knows; None: all of the vocabulary
+    """
+    best = logits.float().softmax(dim=-1).topk(min(top_k, logits.shape[-1]))
+    tokens = best.indices if known is None else known[best.indices.cpu()]
+    return DraftTree(*most_probable_paths(tokens.cpu().numpy(), best.values.cpu().numpy(), root, budget))
+
+
+@njit(cache=True)
+def most_probable_paths(
+    tokens: np.ndarray, probabilities: np.ndarray, root: int, budget: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(tokens and parents, int64, and products, float64), [n <= budget + 1]: the nodes with the largest product of
+    probabilities along their path, best first.
+
+    tokens: int64 [heads, top_k], per head the most probable first
+    probabilities: float32 [heads, top_k], of these tokens
+
+    A node that enters the tree offers two more: its next sibling and its first child.
+    """
+    heads, top_k = tokens.shape
+    found, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
+    depths, product = np.zeros(budget + 1, np.int64), np.ones(budget + 1)
+    found[0], parents[0], n = root, -1, 1
+    # The offers: parent, rank, product. There is at most one per node.
+    above, rank, offer = np.zeros(budget + 2, np.int64), np.zeros(budget + 2, np.int64), np.zeros(budget + 2)
+    offer[0], waiting = probabilities[0, 0], 1
+    while n <= budget and waiting > 0:
+        best = np.argmax(offer[:waiting])
+        parent, r, probability = above[best], rank[best], offer[best]
+        depth = depths[parent]
+        found[n], parents[n], depths[n], product[n] = tokens[depth, r], parent, depth + 1, probability
+        if r + 1 < top_k:
+            rank[best], offer[best] = r + 1, product[parent] * probabilities[depth, r + 1]
+        else:
+            waiting -= 1
+            above[best], rank[best], offer[best] = above[waiting], rank[waiting], offer[waiting]
+        if depth + 1 < heads:
+            above[waiting], rank[waiting], offer[waiting] = n, 0, probability * probabilities[depth + 1, 0]
+            waiting += 1
+        n += 1
+    return found[:n], parents[:n], product[:n]

@@ -23,8 +23,7 @@ from aded.settings import Count, FilePath, NgramOrder
 from aded.shown import say
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
-from datastore.parts.building import build_in_parts
-from datastore.parts.cluster import Cluster
+from datastore.parts import Cluster, build_in_parts
 
 BUILD: Kinds = {
     "corpus": GROUP,
@@ -89,7 +88,3 @@ def _path(name: str | None) -> Path | None:
 
 def main() -> None:
     run_config("build", run, __doc__ or "", "interrupted; start the same command again", BUILD)
-
-
-if __name__ == "__main__":
-    main()

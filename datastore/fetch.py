@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from tabulate import tabulate
@@ -22,13 +23,41 @@ from tabulate import tabulate
 from aded.config.command_line import PATHS, compose_config, run_command
 from aded.config.objects import Kinds
 from aded.errors import BadInput
-from aded.files.datastores.array_file import ArrayFile
+from aded.files.datastores.array_file import ArrayFile, check_replaceable
 from aded.settings import FilePath
 from aded.shown import say, show_log, warn
-from datastore.cleaning.header import described
-from datastore.sharing.receiving import fetch_datastore
+from datastore.cleaning.cleaning import described
+from datastore.open import open_datastore
+from datastore.publish import NAME, read_manifest
 from datastore.sources.catalogue import names, read_source
+from datastore.sources.download import chunks, receive, unfetched
 from datastore.sources.fetching import fetch, is_there
+
+LARGEST = 32
+"""Chunks of a manifest: far more than one has."""
+
+
+def fetch_datastore(place: str, out: Path) -> ArrayFile:
+    """Fetch what was published at a place to the file `out`; return it, opened. Raises BadInput.
+
+    place: a folder, an http(s) URL, or hf://datasets/OWNER/NAME[@REVISION]
+    """
+    check_replaceable("out", out)
+    place = place.rstrip("/")
+    where = f"{place}/{NAME}"
+    try:
+        manifest = read_manifest(b"".join(islice(chunks(where), LARGEST)), where)
+    except OSError as error:
+        raise unfetched(error, where, out) from None
+    receive(f"{place}/{manifest.file}", out, manifest.bytes, manifest.sha256, _opened)
+    return _opened(out)
+
+
+def _opened(path: Path) -> ArrayFile:
+    file = open_datastore(path)
+    file.verify()
+    return file
+
 
 FETCH: Kinds = {"source": {"mirror": FilePath | None, "out": FilePath}, "paths": PATHS}
 """The keys at the top of conf/fetch.yaml."""
@@ -103,7 +132,3 @@ def overview(out: Path, cache: str) -> str:
 
 def main() -> None:
     run_command(run, FetchSettings, __doc__ or "", hydra=True)
-
-
-if __name__ == "__main__":
-    main()

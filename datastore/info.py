@@ -24,8 +24,8 @@ from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from aded.settings import Positive
 from aded.shown import say
-from datastore.cleaning.header import described
-from datastore.counting.windows import CHUNK
+from datastore.cleaning.cleaning import described
+from datastore.ngrams import CHUNK
 from datastore.open import open_datastore
 
 Decode = Callable[[Sequence[int]], str]
@@ -100,7 +100,3 @@ def run(files: list[str], settings: InfoSettings) -> None:
 
 def main() -> None:
     run_command(run, InfoSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

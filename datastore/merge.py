@@ -19,9 +19,8 @@ from aded.files.atomic import check_outputs
 from aded.files.datastores.array_file import check_replaceable
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.shown import say, show_log
-from datastore.cleaning.header import merged
-from datastore.counting.windows import FileWindows
-from datastore.ngrams import count_windows, write_ngrams
+from datastore.cleaning.cleaning import merged
+from datastore.ngrams import FileWindows, count_windows, write_ngrams
 from datastore.scratch import scratch_folder
 
 
@@ -81,7 +80,3 @@ def run(inputs: list[str], settings: MergeSettings) -> None:
 
 def main() -> None:
     run_command(run, MergeSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

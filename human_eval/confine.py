@@ -1,17 +1,85 @@
 """What a completion may do: called by the worker, as root of its own namespaces, before it runs the completion.
 
 The calls are those of Linux 5.12 and later, by ctypes, because mount(8) makes file systems read-only one by one.
+
+Some system calls are refused by a seccomp filter, a program that the kernel runs at each call: sockets, a second
+process, and what no namespace and no limit reaches, the user's keys, and memory that no address space counts.
+Threads, and pairs of stream sockets, which asyncio needs, are allowed.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
+import struct
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
-from system_calls import seccomp_filter
+
+class _Machine(NamedTuple):
+    """Its number, and those of its system calls."""
+
+    audit: int
+    clone: int
+    socketpair: int
+    refused: tuple[int, ...]
+
+
+_ALIKE = (425, 447)
+"""io_uring_setup, which makes sockets too, and memfd_secret."""
+_CLONE3 = 435
+_MACHINES = {
+    # socket, fork, vfork, unshare, add_key, request_key, keyctl, shmget, semget, msgget, memfd_create
+    "x86_64": _Machine(0xC000003E, 56, 53, (41, 57, 58, 272, 248, 249, 250, 29, 64, 68, 319, *_ALIKE)),
+    # The same without fork and vfork, which are calls of clone there.
+    "aarch64": _Machine(0xC00000B7, 220, 199, (198, 97, 217, 218, 219, 194, 190, 186, 279, *_ALIKE)),
+}
+_X32 = 0x40000000
+"""From here on x86_64 has the same calls under other numbers."""
+_CLONE_THREAD, _AF_UNIX, _SOCK_STREAM, _SOCK_TYPES = 0x10000, 1, 1, 15
+
+_NUMBER, _AUDIT, _FIRST, _SECOND = 0, 4, 16, 24
+"""Where the kernel tells the call's number, the machine's, and the low half of the first two arguments."""
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45
+_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+_REFUSE = _ERROR | errno.EPERM
+
+
+def seccomp_filter() -> bytes:
+    """The program for this machine, an array of struct sock_filter. Raises OSError where none is known."""
+    name = os.uname().machine
+    if name not in _MACHINES:
+        raise OSError(errno.ENOSYS, f"no seccomp filter is known for {name}")
+    machine = _MACHINES[name]
+    only_threads = _do(_LOAD, _FIRST) + _if(_ANY_BIT, _CLONE_THREAD, _do(_RETURN, _ALLOW)) + _do(_RETURN, _REFUSE)
+    stream = _do(_LOAD, _SECOND) + _do(_AND, _SOCK_TYPES) + _if(_EQUAL, _SOCK_STREAM, _do(_RETURN, _ALLOW))
+    # A pair of datagram sockets is refused: each sends to any address.
+    only_streams = _do(_LOAD, _FIRST) + _if(_EQUAL, _AF_UNIX, stream) + _do(_RETURN, _REFUSE)
+    checks = (
+        _if(_AT_LEAST, _X32, _do(_RETURN, _REFUSE)),
+        # Its flags lie in memory, where no filter sees them. The C library then makes threads by clone.
+        _if(_EQUAL, _CLONE3, _do(_RETURN, _ERROR | errno.ENOSYS)),
+        *(_if(_EQUAL, number, _do(_RETURN, _REFUSE)) for number in machine.refused),
+        _if(_EQUAL, machine.clone, only_threads),
+        _if(_EQUAL, machine.socketpair, only_streams),
+        _do(_RETURN, _ALLOW),
+    )
+    known = _do(_LOAD, _NUMBER) + b"".join(checks)
+    return _do(_LOAD, _AUDIT) + _if(_EQUAL, machine.audit, known) + _do(_RETURN, _REFUSE)
+
+
+def _do(code: int, value: int, skipped: int = 0) -> bytes:
+    """One instruction. skipped: how many a condition that does not hold passes over."""
+    return struct.pack("HBBI", code, 0, skipped, value)
+
+
+def _if(condition: int, value: int, then: bytes) -> bytes:
+    return _do(condition, value, len(then) // len(_do(0, 0))) + then
+
 
 FILE_BYTES, FILES = 64 << 20, 10_000
 """All that a completion writes; it lies in memory."""
@@ -77,7 +145,7 @@ def close_files(shown: Iterable[str], hidden: Iterable[str]) -> None:
 
 def give_up_rights() -> None:
     """No capability is left, in no program started from here, so that nothing above is undone, and the calls of
-    system_calls.py are refused. Raises OSError."""
+    `seccomp_filter` are refused. Raises OSError."""
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     none = (ctypes.c_uint32 * 6)()
     _check(_libc.capset(ctypes.byref(_Header(_CAPABILITIES_V3, 0)), none), "capset")

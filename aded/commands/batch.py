@@ -33,16 +33,16 @@ from aded.report.batching import (
     RequestSteps,
     autoregressive,
     crossing,
+    draw_batches,
     enough,
     oracle,
     poisson,
     simulate,
     steps_of_row,
 )
-from aded.report.names import line_names
-from aded.report.plots.batching import draw_batches
+from aded.report.columns import as_csv, heading, markdown
+from aded.report.lines import line_names
 from aded.report.plots.style import drawings
-from aded.report.texts import as_csv, heading, markdown
 from aded.settings import FilePath, Positive, Rate, Seed
 from aded.shown import in_markdown, say
 

@@ -15,7 +15,7 @@ from aded.commands.tables import runs_below
 from aded.config.command_line import NoSettings, run_command
 from aded.files.atomic import write_outputs
 from aded.report.lines import Line, lines_of
-from aded.report.plots.catalogue import PLOTS
+from aded.report.plots.methods import PLOTS
 from aded.report.plots.style import FORMATS, drawings
 from aded.shown import say
 

@@ -1,20 +1,26 @@
-"""Throughput of many requests, from what each step of a run accepted and what a step of a batch takes.
+"""Many requests at a time: their throughput, from what each step of a run accepted and what a step of a batch takes.
 
 What a request accepts does not depend on those beside it. So its recorded steps, in their order, and the time of each
 forward over all requests that are going say when every token comes. Prefill is left out, as in tokens per second.
+
+The plots: speedup over the number of requests, and throughput over latency.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from aded.files.cost_table import BatchTimes
 from aded.records.metrics import draft_seconds
 from aded.records.rows import Row
+from aded.report.plots.style import DARK, MOST_LINES, NAMES, label_panel, line_style, log_axis, panels_of_lines
 
 
 @dataclass(frozen=True)
@@ -115,3 +121,50 @@ def crossing(batches: Sequence[int], speedups: Sequence[float]) -> float | None:
         if below < 1.0 <= above:
             return small + (large - small) * (above - 1.0) / (above - below)
     return None
+
+
+def draw_batches(frame: pd.DataFrame) -> Figure:
+    """A panel per benchmark and model, a line per method; 1 is autoregressive decoding.
+
+    Of more methods than colours, those with the highest speedups.
+
+    frame: see aded.commands.batch; a row per method and batch.
+    """
+    shown = frame[frame["method"] != "autoregressive"]
+    groups = [(workload, _highest(mine)) for workload, mine in shown.groupby(["benchmark", "model"], sort=False)]
+    figure, all_axes = panels_of_lines([mine["method"].unique().tolist() for _, mine in groups])
+    for axes, ((benchmark, model), mine) in zip(all_axes, groups, strict=True):
+        for number, (name, line) in enumerate(mine.groupby("method", sort=False)):
+            axes.plot(line["batch"], line["speedup"], label=name, **line_style(number))
+        axes.axhline(1.0, color=DARK, linewidth=0.8, linestyle=":")
+        log_axis(axes)
+        label_panel(axes, f"{model}, {benchmark}", xlabel="requests at a time", ylabel="speedup")
+    return figure
+
+
+def _highest(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the methods, as many as there are colours, whose best speedups are highest."""
+    return frame[frame["method"].isin(frame.groupby("method")["speedup"].max().nlargest(MOST_LINES).index)]
+
+
+def draw_serving(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Throughput over the 95th percentile of end-to-end latency, a point for each number of requests at a time.
+
+    Beside each proposer a server without drafts was measured, in turn with it: compare a proposer with that one.
+
+    rows: see scripts.bench.serving.
+    """
+    names = dict.fromkeys(row["proposer"] for row in rows)
+    proposers = {name: f"without drafts, beside {NAMES.get(name, name)}" for name in names}
+    figure, (axes,) = panels_of_lines([[*proposers, *proposers.values()]])
+    for number, (name, beside) in enumerate(proposers.items()):
+        mine = [row for row in rows if row["proposer"] == name]
+        for label, latencies, rate, own in (
+            (name, "latencies", "tokens_per_second", {}),
+            (beside, "latencies_without", "without", {"linestyle": ":", "markerfacecolor": "none"}),
+        ):
+            seconds = [row[latencies]["end_to_end_ms"]["p95"] / 1000 for row in mine]
+            axes.plot(seconds, [row[rate] for row in mine], label=label, **line_style(number) | own)
+    axes.set(xlim=(0, None), ylim=(0, None))
+    label_panel(axes, "", xlabel="end-to-end latency, 95th percentile, s", ylabel="tokens per second")
+    return figure

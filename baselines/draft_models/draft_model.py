@@ -23,8 +23,7 @@ from aded.kernels.linear import packed_layers
 from aded.settings import Budget, Count, FilePath, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.load import load_target
-from baselines.draft_models.model_drafter import Branches, ModelDrafter
-from baselines.draft_models.reader import model_beside
+from baselines.draft_models.model_drafter import Branches, ModelDrafter, model_beside
 from baselines.growth import Shape
 
 MODEL_KEY = "method.model"

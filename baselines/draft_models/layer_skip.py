@@ -17,8 +17,7 @@ from aded.errors import BadInput
 from aded.settings import Budget, Count, FilePath, NonNegative, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.load import twin_with_layers
-from baselines.draft_models.model_drafter import Branches, ModelDrafter
-from baselines.draft_models.reader import model_beside
+from baselines.draft_models.model_drafter import Branches, ModelDrafter, model_beside
 from baselines.growth import Shape
 
 

@@ -8,14 +8,49 @@ with the same places is the same state. So the drafts are the engine's, from 6 b
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 from aded.core.tree import with_child
 from aded.files.datastores.suffix_file import Suffixes, suffix_at
-from baselines.engines.probable_heap import pop, push
 from baselines.tokens.matches import occurrences
 from baselines.tokens.sam_decoding import end_of_token, token_of
+
+Entry = Any
+"""A tuple, the probability first; all entries of a heap have the same types."""
+
+
+@njit(cache=True)
+def push(heap: list[Entry], entry: Entry) -> None:
+    """Add an entry to a heap with the most probable one on top."""
+    heap.append(entry)
+    i = len(heap) - 1
+    while i > 0 and heap[(i - 1) >> 1][0] < entry[0]:
+        heap[i] = heap[(i - 1) >> 1]
+        i = (i - 1) >> 1
+    heap[i] = entry
+
+
+@njit(cache=True)
+def pop(heap: list[Entry]) -> Entry:
+    """Take the top off: of equals, the one that GNU's std::priority_queue returns."""
+    top, last = heap[0], heap.pop()
+    if len(heap) == 0:
+        return top
+    i, child = 0, 1
+    while child < len(heap):
+        if child + 1 < len(heap) and heap[child + 1][0] >= heap[child][0]:
+            child += 1
+        heap[i] = heap[child]
+        i, child = child, 2 * child + 1
+    while i > 0 and heap[(i - 1) >> 1][0] < last[0]:
+        heap[i] = heap[(i - 1) >> 1]
+        i = (i - 1) >> 1
+    heap[i] = last
+    return top
+
 
 Next = tuple[int, int, int, int]
 """A next token: what it is sorted by, the token, and its suffixes, from `start` to `end` - 1."""

@@ -22,7 +22,7 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput, first_line
 from aded.files.models.pretrained import check_weights
 from aded.settings import Budget, Count
-from baselines.heads.shared.layers import SharedLayers
+from baselines.heads.layers import SharedLayers
 
 
 class Mtp(Drafter):

@@ -25,8 +25,7 @@ from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.settings import Budget, Count, LearningScope, Positive, Share
-from baselines.logits.prompt_logits import best_after_prompt
-from baselines.logits.successors import CANDIDATES, Successors
+from baselines.logits.successors import CANDIDATES, Successors, best_after_prompt
 from baselines.tokens.matches import check_ngrams, matches_before
 
 LONG_MATCH = 8

@@ -24,7 +24,7 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree, with_child
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
-from baselines.logits.prompt_logits import best_after_prompt
+from baselines.logits.successors import best_after_prompt
 from baselines.lru_trie import (
     AFTER,
     CHILD,

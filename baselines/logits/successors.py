@@ -1,4 +1,4 @@
-"""What the target held most probable after contexts of a few tokens.
+"""What the target held most probable after contexts of a few tokens, and after each token of the prompt.
 
 Each context has one slot among the eight of its hash. Where all eight are taken, the context that was learned
 longest ago gives way, so memory is bounded.
@@ -6,10 +6,14 @@ longest ago gives way, so memory is bounded.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
+
+if TYPE_CHECKING:
+    import torch
 
 CANDIDATES = 10
 """Next tokens that are kept of each context."""
@@ -173,3 +177,26 @@ class Successors:
             return np.empty(0, np.int64), np.empty(0)
         known = int(np.count_nonzero(self.table.shares[slot]))
         return self.table.tokens[slot, :known], self.table.shares[slot, :known]
+
+
+AT_ONCE = 256
+"""Prompt tokens whose logits are computed at once; those of a long prompt would not fit into memory."""
+
+
+def best_after_prompt(
+    project: Callable[[torch.Tensor], torch.Tensor], hidden: torch.Tensor, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens int64 [m, k], logits float32 [m, k]): the k largest logits after each token, largest first.
+
+    A smaller vocabulary has fewer.
+
+    project: the target's output projection
+    hidden: float [m, hidden], Step.prompt_hidden
+    """
+    import torch  # here, since all who name a method read this file
+
+    with torch.inference_mode():
+        rows = (project(part).float() for part in hidden.split(AT_ONCE))
+        found = [part.topk(min(k, part.shape[-1])) for part in rows]
+        tokens, logits = torch.cat([one.indices for one in found]), torch.cat([one.values for one in found])
+    return tokens.cpu().numpy(), logits.cpu().numpy()

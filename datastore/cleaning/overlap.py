@@ -6,20 +6,71 @@ So the question "hi" is not in every greeting.
 
 What a benchmark adds to each question is not the question: words that all of them begin or end with are cut off, and
 words in a row that several of them have count for none.
+
+The loaders of questions are those of runs. They are named by conf/benchmark, so that nothing here imports the bench.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import njit
 
+from aded.config.choices import benchmark_arguments
+from aded.config.objects import instantiate
+from aded.errors import BadInput
 from aded.files.datastores.cleaning import Check
 from aded.identity import sha256
-from datastore.cleaning.benchmarks import AskedTexts
 from datastore.cleaning.words import appended, mixed, ngram_hashes, words
+
+
+@dataclass(frozen=True)
+class AskedTexts:
+    """What a benchmark asks in one question."""
+
+    id: str
+    turns: tuple[str, ...]
+    references: tuple[str, ...]
+    """Right answers, where the benchmark has them."""
+
+
+def asked_texts(choice: str, key: str) -> list[AskedTexts]:
+    """The questions of a benchmark. Raises BadInput naming `key`.
+
+    choice: a name of conf/benchmark, or NAME:FILE to give its question_file.
+    """
+    name, _, file = choice.partition(":")
+    try:
+        config = benchmark_arguments(name)
+        if file or config.get("question_file") == "???":
+            config["question_file"] = file or None
+        questions = instantiate(config, "benchmark").questions()
+    except BadInput as error:
+        raise BadInput(key, f"{choice}: {error} (NAME:FILE gives a benchmark its file)") from None
+    found = [AskedTexts(one.id, tuple(_texts(one.turns)), tuple(one.references)) for one in questions]
+    for one, asked in zip(questions, found, strict=True):
+        if not any(text.strip() for text in asked.turns):
+            where = one.where or f"question {one.id} of {choice}"
+            raise BadInput(
+                key, f"{where} has no text, which no corpus can be checked for; take it out, or give it one"
+            )
+    return found
+
+
+def _texts(turns: Sequence[Any]) -> list[str]:
+    """The texts that a user says. Questions of token ids have none."""
+    found = []
+    for turn in turns:
+        if isinstance(turn, str):
+            found.append(turn)
+        elif isinstance(turn, Sequence):
+            found += [one["content"] for one in turn if isinstance(one, Mapping) and one["role"] == "user"]
+    return found
+
 
 LONGEST, SHORTEST = 13, 8
 """Words in a row that count: those of a long question, and the fewest of a short one. Both are GPT-3's."""

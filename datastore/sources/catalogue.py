@@ -88,8 +88,7 @@ def read_source(name: str) -> Source:
     """The source of this name. Raises BadInput with the names there are."""
     if name not in names():
         raise BadInput(name, no_such("source", name, names()))
-    source: Source = checked(read_choice("source", name), Source, f"source.{name}")
-    return source
+    return checked(read_choice("source", name), Source, f"source.{name}")
 
 
 def converted(name: str, source: Source, raw: list[Path]) -> list[bytes]:

@@ -39,8 +39,7 @@ from aded.settings import Positive
 from aded.shown import say, show_log
 from datastore.build import BUILD
 from datastore.corpora.corpus import Corpus
-from datastore.counting.windows import StreamWindows
-from datastore.ngrams import count_windows, write_ngrams
+from datastore.ngrams import StreamWindows, count_windows, write_ngrams
 from datastore.token_stream import TokenStream, tokenise
 
 SHIFT = 3001

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import gguf
 import numpy as np
 import torch
 from omegaconf import DictConfig
@@ -37,6 +38,7 @@ from aded.config.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
+from aded.files.atomic import whole_file
 from aded.files.models.embedded_model import EMBEDDED, place_of, quantised_file
 from aded.identity import file_fingerprint
 from aded.kernels.threads import threads_for
@@ -44,10 +46,52 @@ from aded.records.environment import machine
 from aded.settings import Positive
 from aded.shown import say, warn
 from datastore.sources.catalogue import names, read_source
-from scripts.bench.other_engines.gguf_file import weights_of, write_gguf
 from scripts.bench.other_engines.worker import timed
 
+
+def write_gguf(quantised: Path, out: Path, weights: str) -> None:
+    """Copy a GGUF file with other weights: f16, the numbers that our model has, or q8_0, those in 8 bits.
+
+    quantised: the file whose 4-bit weights, widened and rounded to bfloat16, are our model's.
+    """
+    reader = gguf.GGUFReader(quantised)
+    fields: dict[str, Any] = {name: field for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    with whole_file(out) as file:
+        writer = gguf.GGUFWriter(file.name, fields.pop("general.architecture").contents())
+        for name, field in fields.items():
+            if name != "general.file_type":
+                inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+                writer.add_key_value(name, field.contents(), field.types[0], inner)
+        writer.add_file_type(gguf.LlamaFileType[f"MOSTLY_{weights.upper()}"])
+        for tensor in reader.tensors:
+            numbers = gguf.dequantize(tensor.data, tensor.tensor_type)
+            if numbers.ndim == 1:
+                writer.add_tensor(tensor.name, numbers)
+            elif weights == "f16":
+                writer.add_tensor(tensor.name, half(numbers))
+            else:
+                kind = gguf.GGMLQuantizationType[weights.upper()]
+                rounded = torch.from_numpy(np.array(numbers, np.float32)).bfloat16().float().numpy()
+                writer.add_tensor(tensor.name, gguf.quantize(rounded, kind), raw_dtype=kind)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+
+
+def half(numbers: np.ndarray) -> np.ndarray:
+    """float32, rounded to bfloat16 and then to float16."""
+    return torch.from_numpy(np.array(numbers, np.float32)).bfloat16().half().numpy()
+
+
+def weights_of(file: Path) -> str:
+    """The name of the weights in a GGUF file, such as q4_k_m."""
+    kind = int(gguf.GGUFReader(file).fields["general.file_type"].contents())
+    return gguf.LlamaFileType(kind).name.removeprefix("MOSTLY_").lower()
+
+
 WORKER = Path(__file__).parent / "other_engines" / "worker.py"
+"""In a folder of its own, which Python puts before all others: `kernels` is also the name of a package."""
 AUTOREGRESSIVE = "autoregressive"
 Ask = Callable[[list[int]], dict[str, Any]]
 """Prompt -> {"ids": new tokens, "seconds": of decoding}, or {"error": why not}."""
@@ -114,8 +158,7 @@ def other(
             with suppress(BrokenPipeError):
                 print(json.dumps(prompt), file=process.stdin, flush=True)
             line = process.stdout.readline() if process.stdout else ""
-            found: dict[str, Any] = json.loads(line or '{"error": "it ended"}')
-            return found
+            return json.loads(line or '{"error": "it ended"}')
 
         name = f"{engine}, {weights}"
         yield {name: lambda ids: ask(ids, False), f"{name}, prompt lookup": lambda ids: ask(ids, True)}

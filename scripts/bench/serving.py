@@ -45,8 +45,7 @@ from aded.files.models.embedded_model import place_of
 from aded.files.models.tokenizer import load_tokenizer
 from aded.records.environment import machine
 from aded.records.metrics import stream_latencies
-from aded.report.batching import poisson
-from aded.report.plots.batching import draw_serving
+from aded.report.batching import draw_serving, poisson
 from aded.report.plots.style import drawings
 from aded.settings import FilePath, Positive, Rate
 from aded.shown import say

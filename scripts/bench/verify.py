@@ -20,6 +20,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -27,9 +28,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
+from numba import njit
 from omegaconf import DictConfig
 from pydantic import Field
 from tabulate import tabulate
+from transformers import PreTrainedModel
 
 from aded.bench.recording import read_shape
 from aded.bench.run import RUN, cache_of, checked_config, load_model, load_reference
@@ -39,14 +42,118 @@ from aded.core.step_cost import unlikely_chain
 from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.atomic import check_ours, check_outputs, write_outputs
+from aded.kernels.threads import threads_for
 from aded.records.environment import machine
 from aded.settings import Engine, Positive
 from aded.shown import say, show_log
+from aded.targets.batch import EagerBatchTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from aded.targets.weightless import random_target
-from scripts.bench.timing.batches import measure_batches
-from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
+
+STREAMS = 3
+"""Stretches of memory that a thread reads at a time; one alone reaches two thirds of the bandwidth."""
+
+
+def weight_bytes(model: PreTrainedModel) -> int:
+    """Bytes of the parameters that a step reads: all, except an untied input embedding, of which it reads rows."""
+    distinct = {parameter.data_ptr(): parameter for parameter in model.parameters()}
+    head = model.get_output_embeddings()
+    embedding = model.get_input_embeddings().get_parameter("weight")
+    total = sum(parameter.nbytes for parameter in distinct.values())
+    tied = head is None or any(parameter.data_ptr() == embedding.data_ptr() for parameter in head.parameters())
+    return total if tied else total - embedding.nbytes
+
+
+def cache_bytes(model: PreTrainedModel, rows: int) -> int:
+    """Bytes of the keys and values of `rows` tokens."""
+    config = model.config.get_text_config(decoder=True)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return 2 * config.num_hidden_layers * heads * width * rows * model.dtype.itemsize
+
+
+class Bandwidth:
+    """Measures bytes per second: of reading on a processor, of copying on a GPU, where reads and writes count.
+
+    megabytes: size of the memory that is read, larger than any cache.
+    """
+
+    def __init__(self, device: torch.device, megabytes: int = 270) -> None:
+        size = (megabytes << 20) // 8
+        if device.type == "cuda":
+            size *= 8  # a GPU finishes less before its clock rises
+        self._memory = torch.ones(size, dtype=torch.int64, device=device)
+        self._copy = torch.empty_like(self._memory) if device.type == "cuda" else None
+        # Threads of Python's: numba's own would change how many threads torch has, too.
+        self._threads = ThreadPoolExecutor(threads_for(None))
+        self.measure()
+
+    def measure(self) -> float:
+        """One measurement, in bytes per second."""
+        if self._copy is None:
+            parts = np.array_split(self._memory.numpy(), threads_for(None))
+            began = perf_counter()
+            list(self._threads.map(_read, parts))
+            return self._memory.nbytes / (perf_counter() - began)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        self._copy.copy_(self._memory)
+        end.record()
+        end.synchronize()
+        return 2 * self._memory.nbytes / (start.elapsed_time(end) / 1e3)
+
+
+@njit(cache=True, nogil=True)
+def _read(memory: np.ndarray) -> int:
+    """Sum of int64 numbers, read in STREAMS stretches at a time."""
+    each = len(memory) // STREAMS
+    a, b, c = memory[:each], memory[each:], memory[2 * each :]
+    total = 0
+    for i in range(each):
+        total += a[i] + b[i] + c[i]
+    return total
+
+
+SPREAD = (0.5, 1.0, 1.5, 1.0)
+"""Contexts of the requests, in turn, relative to each other."""
+
+
+def measure_batches(
+    target: EagerTarget, batches: Sequence[int], context: int, nodes: Sequence[int], rounds: int
+) -> dict[int, dict[int, list[float]]]:
+    """batch -> nodes of each request's tree -> seconds of each round. Batches and sizes take turns.
+
+    context: tokens in the KV cache of each request, on average.
+    """
+    room = (rounds + 1) * len(nodes) * 2 + max(nodes)
+    together = {batch: _filled(target, contexts_of(batch, context), room) for batch in batches}
+    times: dict[int, dict[int, list[float]]] = {batch: {size: [] for size in nodes} for batch in batches}
+    for number in range(rounds + 1):  # the first round warms up
+        for batch, filled in together.items():
+            for size in nodes:
+                trees = dict.fromkeys(range(batch), unlikely_chain(size))
+                began = perf_counter()
+                filled.verify(trees)
+                if number:
+                    times[batch][size].append(perf_counter() - began)
+    return times
+
+
+def contexts_of(batch: int, mean: int) -> list[int]:
+    """Tokens in the KV cache of each request, different and with this mean."""
+    relative = np.array([SPREAD[number % len(SPREAD)] for number in range(batch)])
+    return [max(1, int(length)) for length in mean * relative / relative.mean()]
+
+
+def _filled(target: EagerTarget, contexts: Sequence[int], room: int) -> EagerBatchTarget:
+    """A target whose every slot has read a prompt. room: tokens that are verified after it."""
+    filled = EagerBatchTarget(target, len(contexts), max(contexts) + room)
+    random = np.random.default_rng(len(contexts))
+    for slot, length in enumerate(contexts):
+        filled.prefill(slot, random.integers(8, size=length), Greedy())
+    return filled
+
 
 GENERATED = 24
 """Tokens of model.generate whose time is taken."""

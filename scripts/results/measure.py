@@ -21,8 +21,8 @@ from aded.files.pack import Pack, read_about, read_pack
 from aded.identity import sha256
 from aded.records.summary import Summary
 from aded.settings import LearningScope
+from datastore.builder import with_separators, write_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.suffix_array import with_separators, write_suffixes
 
 ORDER = 5
 PACKS_KEY = "packs"

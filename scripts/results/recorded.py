@@ -35,8 +35,8 @@ from aded.files.atomic import check_outputs, write_text
 from aded.identity import files_fingerprint, sha256
 from aded.records.finished_runs import read_runs
 from aded.report.lines import lines_of
-from aded.report.paper.published import read_published
-from aded.report.paper.row_by_row import as_markdown
+from aded.report.paper import row_by_row
+from aded.report.published import read_published
 from aded.settings import Positive
 from aded.shown import say, show_log, warn
 from datastore.sources.fetching import fetch
@@ -295,7 +295,7 @@ def run(folders: list[str], settings: ResultsSettings) -> None:
         whole = all([*pool.map(lambda arguments: call("build", arguments), sources.builds())])
         whole &= all([*pool.map(lambda arguments: call("run", ["-m", *arguments]), sources.sweeps())])
         whole &= all([*pool.map(lambda name: write_tables(name, sources.records, out), (TABLE_1, *ABLATIONS))])
-    write_text(out / "row_by_row.md", as_markdown(lines_of(read_runs([sources.records])), read_published()), "out")
+    write_text(out / "row_by_row.md", row_by_row(lines_of(read_runs([sources.records])), read_published()), "out")
     write_text(out / "README.md", readme(sources, out), "out")
     say(f"{(perf_counter() - began) / 60:.1f} minutes; results: {out / 'README.md'}")
     if not whole:

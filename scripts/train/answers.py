@@ -5,19 +5,24 @@ Answers are computed in batches, padded on the left, one shard file per batch, s
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import logging
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import load_file, save
 from tqdm import tqdm
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
+from aded.bench.questions import ChatTemplate
 from aded.bench.run import cache_of, checked_model, load
 from aded.config.command_line import PATHS, plain
 from aded.config.objects import GROUP, Kinds, instantiate
@@ -29,7 +34,67 @@ from aded.settings import Count, FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import Loaded
 from datastore.corpora.corpus import Corpus
-from scripts.train.prompts import chat_prompts, prompts
+
+log = logging.getLogger(__name__)
+
+REQUESTS = (
+    "Complete this Python function. Answer with the whole function in one code block.\n\n```python\n{}```",
+    "Write the body of this function.\n\n```python\n{}```",
+    "Implement the following in Python and explain it:\n\n{}",
+)
+
+
+def stubs(document: str) -> Iterator[str]:
+    """Header and docstring of every documented function of a source file, dedented."""
+    try:
+        tree = ast.parse(document)
+    except (SyntaxError, ValueError):
+        return
+    lines = StringIO(document, newline=None).readlines()  # as ast counts them: a form feed ends none
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
+            end = node.body[0].end_lineno
+            yield textwrap.dedent("".join(lines[node.lineno - 1 : end]))
+
+
+def prompts(
+    documents: Iterable[str], tokenizer: PreTrainedTokenizerBase, longest: int, raw_share: float, seed: int
+) -> Iterator[list[int]]:
+    """Token ids of prompts of source files: chat requests to complete a function, and code to continue.
+
+    They are as many as the documents' functions yield.
+
+    longest: most tokens of a prompt.
+    raw_share: share of prompts that are code without a request.
+    """
+    rng = np.random.default_rng(seed)
+    sources = list(documents)
+    found = [stub for source in sources for stub in stubs(source)]
+    order = iter(rng.permutation(len(found)))
+    while True:
+        if rng.random() < raw_share:
+            source = sources[int(rng.integers(len(sources)))]
+            start = source.find("\n", int(rng.integers(len(source) + 1))) + 1
+            ids = tokenizer(source[start : start + 6 * longest], add_special_tokens=False)["input_ids"]
+            ids = ids[: int(rng.integers(longest // 4, longest + 1))]
+        else:
+            at = next(order, None)
+            if at is None:
+                return
+            request = REQUESTS[int(rng.integers(len(REQUESTS)))].format(found[at])
+            ids = ChatTemplate().ids(tokenizer, [request], [])
+        if 0 < len(ids) <= longest:
+            yield ids
+
+
+def chat_prompts(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, longest: int, seed: int) -> Iterator[list[int]]:
+    """Token ids of the distinct prompts of conversations, in random order. longest: most tokens of a prompt."""
+    asked = list(dict.fromkeys(messages[prompt] for messages, prompt in corpus.cleaned() if prompt is not None))
+    for at in np.random.default_rng(seed).permutation(len(asked)):
+        ids = ChatTemplate().ids(tokenizer, [asked[at]], [])
+        if len(ids) <= longest:
+            yield ids
+
 
 IGNORED = -100
 """In place of a token where there is none."""
@@ -54,7 +119,6 @@ HEADS: Kinds = {
     "learning_rate": Rate,
 }
 """Keys of all trainings of heads."""
-log = logging.getLogger(__name__)
 
 
 def target_of(cfg: DictConfig) -> Loaded:

@@ -30,8 +30,8 @@ from aded.kernels import threads
 from aded.settings import Count
 from aded.shown import say
 from aded.targets.eager import EagerTarget
-from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
-from baselines.heads.shared.paths import most_probable_paths
+from baselines.growth import most_probable_paths
+from baselines.heads.medusa import OURS, MedusaHeads, save_heads
 from scripts.train.answers import HEADS, IGNORED, answered, inputs, most_frequent, read_answers, target_of
 
 MEDUSA: Kinds = {**HEADS, **dict.fromkeys(("heads", "blocks"), Count)}

@@ -30,12 +30,12 @@ from aded.config.objects import instantiate
 from aded.core.decode import decode
 from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy
-from aded.drafters.hybrid.drafter import Hybrid, HybridPart
+from aded.drafters.hybrid import Hybrid, HybridPart
 from aded.drafters.mixing import EVIDENCE, Mixing, learn_mixing
 from aded.errors import BadInput
 from aded.shown import say
 from datastore.corpora.corpus import Corpus
-from scripts.train.prompts import prompts
+from scripts.train.answers import prompts
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

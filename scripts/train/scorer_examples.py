@@ -13,10 +13,9 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import EXPERTS, MOST_FEATURES, NEAREST
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.learning import read
-from aded.drafters.backoff.retrieval.passages import retrieve_for_answer
+from aded.drafters.backoff.learning import NumbaState, read
+from aded.drafters.backoff.retrieval import retrieve_for_answer
 from aded.drafters.backoff.tree_search import ROOT, move_root, predict
-from aded.drafters.numba_state import NumbaState
 
 PROBABILITIES, SHARES = (1.0, 0.06, 0.01), (0.65, 0.2, 0.15)
 """Of the nodes that tokens are taken as, and how many are taken as each: at the less probable ones the look-up model

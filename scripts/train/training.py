@@ -6,6 +6,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ import torch
 from omegaconf import DictConfig
 from safetensors import safe_open
 from safetensors.torch import save
+from transformers import PreTrainedModel
 
 from aded.config.command_line import plain, run_config
 from aded.config.objects import Kinds
@@ -24,9 +26,37 @@ from aded.records.config import flat
 from aded.settings import Positive, Rate
 from aded.shown import say
 from aded.targets.engine import Loaded
-from baselines.heads.shared.head_files import CONFIG, WEIGHTS
+from baselines.heads.head_files import CONFIG, WEIGHTS
 from scripts.train.answers import HEADS, answered, inputs, read_pairs, target_of
-from scripts.train.text import ReadText
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """A prompt with its answer, as read by the target: what heads with layers of their own learn from.
+
+    ids: int64 [n]; start: the answer's first token.
+    features: float16 [n, width], what the head reads; last: float16 [n, hidden], the target's last hidden states.
+    """
+
+    ids: torch.Tensor
+    start: int
+    features: torch.Tensor
+    last: torch.Tensor
+
+
+@torch.no_grad()
+def read_text(
+    model: PreTrainedModel, prompt: Sequence[int], answer: Sequence[int], layers: Sequence[int]
+) -> ReadText:
+    """A prompt and its answer. Features are what enters the layers, or the last hidden states if none is named."""
+    ids = torch.tensor([*prompt, *answer])
+    output = model.get_decoder()(ids[None], output_hidden_states=True, use_cache=False)
+    last = output.last_hidden_state[0].half()
+    taken = torch.cat([output.hidden_states[layer][0] for layer in layers], -1).half() if layers else last
+    return ReadText(ids, len(prompt), taken, last)
+
 
 CHECKPOINT = "checkpoint.safetensors"
 TAUGHT: Kinds = {**HEADS, "intermediate_size": Positive | None, "checkpoint_minutes": Rate}
@@ -47,7 +77,6 @@ FREE = ("out", "threads", "checkpoint_minutes", "paths")
 """Keys that a training may change when it goes on."""
 Pair = tuple[list[int], list[int]]
 """A prompt and its answer, as token ids."""
-log = logging.getLogger(__name__)
 
 
 class Lesson(Protocol):

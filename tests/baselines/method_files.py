@@ -14,11 +14,11 @@ from small_ngrams import write_small_ngrams, write_small_suffixes
 from tiny import VOCABULARY, save_model, tiny_model, tiny_tokenizer
 
 from aded.identity import tokenizer_fingerprint
-from baselines.heads.dflash.files import save_head as save_dflash
-from baselines.heads.dflash.model import Block
-from baselines.heads.eagle.files import save_head
-from baselines.heads.hydra_heads import PUBLISHED, HydraHeads
-from baselines.heads.medusa_heads import MedusaHeads, save_heads
+from baselines.heads.dflash import Block
+from baselines.heads.dflash import save_head as save_dflash
+from baselines.heads.eagle_head import save_head
+from baselines.heads.hydra import PUBLISHED, HydraHeads
+from baselines.heads.medusa import MedusaHeads, save_heads
 from scripts.train import dflash
 from scripts.train.eagle import new_head
 

@@ -29,8 +29,7 @@ from datastore.builder import build
 from datastore.info import describe
 from datastore.ngrams import write_ngrams
 from datastore.open import open_or_build
-from datastore.parts.building import build_in_parts
-from datastore.parts.cluster import Cluster
+from datastore.parts import Cluster, build_in_parts
 from datastore.sources.download import receive
 
 
@@ -220,8 +219,8 @@ def test_info_prints_whole_files_alone(tokenizer: PreTrainedTokenizerFast, folde
 
 
 def test_info_of_lookups(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("datastore.lookup.training.MOST_STEPS", 2)
-    monkeypatch.setattr("datastore.lookup.training.LENGTH", 16)
+    monkeypatch.setattr("datastore.lookup.MOST_STEPS", 2)
+    monkeypatch.setattr("datastore.lookup.LENGTH", 16)
     build(Texts("the cat sat on the mat " * 60), tokenizer, lookup=tmp_path / "l")
     facts = dict(line.split(maxsplit=1) for line in describe(tmp_path / "l", None, 9).splitlines()[1:-1])
     assert 0 < float(facts["nats"]) < 10

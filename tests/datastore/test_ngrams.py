@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from datastore import ngrams
-from datastore.counting import windows as reading
-from datastore.counting.windows import StreamWindows
-from datastore.ngrams import count_ngrams, count_windows, write_ngrams
+from datastore.ngrams import StreamWindows, count_ngrams, count_windows, write_ngrams
 from datastore.token_stream import TokenStream
 
 VOCABULARY = 5
@@ -62,7 +60,7 @@ def test_parts_change_no_count(chunk: int, windows: int, tmp_path: Path, monkeyp
     rng = np.random.default_rng(chunk)
     documents = [rng.integers(VOCABULARY, size=size).tolist() for size in (40, 0, 1, 2, 30, 3)]
     at_once = count_ngrams([np.array(ids) for ids in documents], 5, VOCABULARY)
-    monkeypatch.setattr(reading, "CHUNK", chunk)
+    monkeypatch.setattr(ngrams, "CHUNK", chunk)
     monkeypatch.setattr(ngrams, "WINDOWS", windows)
     file = on_disk(documents, VOCABULARY, tmp_path)
     for mine, other in zip(file.ngrams[:7], at_once.ngrams[:7], strict=True):

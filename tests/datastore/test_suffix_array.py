@@ -9,7 +9,7 @@ from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.suffix_file import FORMAT, VERSION, are_tokens_whole, open_suffixes, suffix_at, token_at
 from baselines.tokens.rest import starts_behind
-from datastore.suffix_array import sorted_suffixes, with_separators, write_suffixes
+from datastore.builder import sorted_suffixes, with_separators, write_suffixes
 
 HEADER = {"tokenizer": "t", "vocabulary": "70000"}
 

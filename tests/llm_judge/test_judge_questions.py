@@ -8,8 +8,7 @@ from transformers import PreTrainedTokenizerFast
 
 from aded.bench.questions import Question
 from aded.errors import BadInput
-from llm_judge.prompts import FastchatTemplate
-from llm_judge.questions import JudgeQuestions, alpaca_from_hub, mt_bench_from_wheel, read_questions
+from llm_judge.questions import FastchatTemplate, JudgeQuestions, alpaca_from_hub, mt_bench_from_wheel, read_questions
 
 
 def line(question: object, *turns: object, **more: object) -> dict[str, object]:

@@ -7,7 +7,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
-    "backoff": ("aded/drafters/backoff/", "aded/drafters/hybrid/", "[aded_backoff", "[hybrid", "[layered"),
+    "backoff": ("aded/drafters/backoff/", "aded/drafters/hybrid", "[aded_backoff", "[hybrid", "[layered"),
     "trigram": ("aded/drafters/trigram/", "test_conformance.py"),
     "kernels": ("aded/kernels/",),
     "pages": ("docs/test_commands.py",),

@@ -7,7 +7,7 @@ import torch
 
 from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.lookup_file import FORMAT, VERSION
-from datastore.lookup.network import LookupNetwork
+from datastore.lookup import LookupNetwork
 
 
 def random_network(vocabulary: int, seed: int = 0) -> LookupNetwork:

@@ -7,8 +7,8 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from aded.identity import tokenizer_fingerprint
+from datastore.builder import with_separators, write_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.suffix_array import with_separators, write_suffixes
 
 Documents = Sequence[np.ndarray | str]
 Tokenizer = PreTrainedTokenizerBase | None

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from aded.files.datastores.suffix_file import SuffixFile
-from datastore.suffix_array import sorted_suffixes, with_separators
+from datastore.builder import sorted_suffixes, with_separators
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
 TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)

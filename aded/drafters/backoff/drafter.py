@@ -19,17 +19,31 @@ from aded.compiled import new_record
 from aded.core.drafter import Drafter, Step, Teacher
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.drafters.backoff.candidates import CORPUS, NEAREST, PROMPT, SESSION, TARGET
-from aded.drafters.backoff.contexts.context_table import ROW, clear_table, empty_table, reset_table
-from aded.drafters.backoff.contexts.corpus import open_beside, open_corpus
-from aded.drafters.backoff.contexts.history import clear_history, empty_history
-from aded.drafters.backoff.contexts.sources import known_by, longest_contexts
-from aded.drafters.backoff.contexts.unigrams import clear_unigrams, empty_unigrams
+from aded.drafters.backoff.candidates import (
+    CORPUS,
+    LENGTHS,
+    NEAREST,
+    PROMPT,
+    SESSION,
+    SOURCE_NAMES,
+    SOURCES,
+    TARGET,
+    set_external_candidates,
+)
+from aded.drafters.backoff.contexts import (
+    LONGEST_CONTEXT,
+    ROW,
+    clear_table,
+    empty_table,
+    open_beside,
+    open_corpus,
+    reset_table,
+)
 from aded.drafters.backoff.experts import OPTIONS, Experts
-from aded.drafters.backoff.external_candidates import set_external_candidates
-from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
+from aded.drafters.backoff.history import clear_history, clear_unigrams, empty_history, empty_unigrams
+from aded.drafters.backoff.learning import NumbaState, chain_below, read_decided, read_prompt, recycle, tree_below
 from aded.drafters.backoff.lookup import lookup_of, no_lookup
-from aded.drafters.backoff.retrieval.passages import (
+from aded.drafters.backoff.retrieval import (
     clear_text,
     forked,
     open_nearest,
@@ -37,14 +51,38 @@ from aded.drafters.backoff.retrieval.passages import (
     retrieve_for_prompt,
 )
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
-from aded.drafters.backoff.scratch import new_scratch
-from aded.drafters.numba_state import NumbaState
-from aded.errors import naming
+from aded.drafters.backoff.tree_search import new_scratch
+from aded.errors import BadInput, naming
 from aded.files.datastores.lookup_file import open_lookup
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import open_suffixes
 from aded.identity import tokenizer_fingerprint
 from aded.settings import Budget, Count, FilePath, Positive, Scope
+
+
+def longest_contexts(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:
+    """int64 [SOURCES]: the longest context of each source. Raises BadInput naming the key."""
+    if unknown := set(contexts) - set(SOURCE_NAMES):
+        raise BadInput("method.contexts", f"{', '.join(sorted(unknown))} is none of {', '.join(SOURCE_NAMES)}")
+    longest = np.zeros(SOURCES, np.int64)
+    for source, name in enumerate(SOURCE_NAMES):
+        length, most = contexts.get(name, 0), LONGEST_CONTEXT if source == CORPUS else LENGTHS
+        if not 0 <= length <= most:
+            raise BadInput(f"method.contexts.{name}", f"{length} must lie between 0 and {most}")
+        longest[source] = length
+    if adaptation != "session":
+        longest[SESSION] = 0
+    if adaptation == "off":
+        longest[TARGET] = longest[PROMPT] = longest[NEAREST] = 0
+    return longest
+
+
+def known_by(lengths: np.ndarray, copied: bool) -> str:
+    """Who drafted a node, see BackoffDrafter.node_parts. lengths: int64 [SOURCES], 0: the source did not know it."""
+    order = np.argsort(-lengths, kind="stable")
+    known = [f"{SOURCE_NAMES[source]} {lengths[source]}" for source in order if lengths[source]]
+    return ", ".join([*known, "copy"] if copied else known) or "skip-gram or unigram"
+
 
 LOOKUP_PAYS = 8e-3
 """Seconds of a step from which the look-up model is asked: it adds up to 0.3 ms, and 4 % accepted tokens."""

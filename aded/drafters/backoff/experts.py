@@ -37,10 +37,8 @@ from aded.drafters.backoff.candidates import (
     clear,
     propose,
 )
-from aded.drafters.backoff.contexts.context_table import ROW, ContextTable, extend_hash, find
-from aded.drafters.backoff.contexts.corpus import CorpusNgrams, read_context
-from aded.drafters.backoff.contexts.history import History, token_at
-from aded.drafters.backoff.contexts.unigrams import FREQUENT, Unigrams, counter_of
+from aded.drafters.backoff.contexts import ROW, ContextTable, CorpusNgrams, extend_hash, find, read_context
+from aded.drafters.backoff.history import FREQUENT, History, Unigrams, counter_of, token_at
 from aded.drafters.backoff.lookup import (
     LEAST,
     PROPOSE_FROM,

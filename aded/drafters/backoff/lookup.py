@@ -6,7 +6,7 @@
     log p(w) = y . output(w) + bias(w) + level . [h1, h2]
 
 keep, add, before_i and output are rows of tables, so a node costs eight look-ups and two small products. Nothing is
-summed over the vocabulary: the model learned scores that are log-probabilities (datastore.lookup.training). Sums have
+summed over the vocabulary: the model learned scores that are log-probabilities (datastore.lookup). Sums have
 one order, the same on every processor.
 """
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
+from aded.drafters.trigram.draft_maker import DraftMaker
 from aded.drafters.trigram.matrix import TrigramMatrix
-from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.files.datastores.ngram_file import NgramFile
 from aded.settings import Budget, Count, Positive, Scope, Weight
 

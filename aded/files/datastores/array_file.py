@@ -201,7 +201,7 @@ def check_replaceable(key: str, path: str | Path | None) -> None:
 
 
 class Stored(Protocol):
-    """An array that is written block by block (datastore.spill)."""
+    """An array that is written block by block (datastore.token_stream)."""
 
     @property
     def dtype(self) -> np.dtype: ...

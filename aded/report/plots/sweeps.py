@@ -9,9 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aded.records.metrics import draft_seconds
-from aded.report.against import paired
-from aded.report.lines import ACCEPTED, BUDGET, Line
-from aded.report.names import settings_key
+from aded.report.lines import ACCEPTED, BUDGET, Line, paired, settings_key
 from aded.report.plots.style import (
     MOST_LINES,
     PALETTE,
@@ -25,8 +23,7 @@ from aded.report.plots.style import (
     panels_of_lines,
     title_of,
 )
-from aded.report.tables.corpus_size import growths
-from aded.report.tables.temperatures import over_temperatures
+from aded.report.tables.sweeps import growths, over_temperatures
 
 SIZE_LABELS = {"tokens": "tokens of the corpus", "prompts": "distinct prompts of the corpus"}
 Family = list[Line]

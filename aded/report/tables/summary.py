@@ -13,19 +13,20 @@ from aded.records.finished_runs import FinishedRun
 from aded.records.metrics import MISSING
 from aded.records.rows import to_json
 from aded.records.totals import FEWEST_QUESTIONS
-from aded.report import against
-from aded.report.columns import COLUMNS, chosen, differing_workload, frame
-from aded.report.lines import Line, each_run, lines_by_seed
-from aded.report.names import settings_key
-from aded.report.texts import (
+from aded.report.columns import (
+    COLUMNS,
     FEW,
     FEW_MARK,
     UNDECIDED,
+    chosen,
+    differing_workload,
+    frame,
     listed,
     markdown,
     reasons,
     undecided,
 )
+from aded.report.lines import Line, against_first, each_run, lines_by_seed, settings_key
 from aded.shown import in_markdown
 
 DRIFT = 1.1
@@ -77,7 +78,7 @@ def summary_frame(lines: Sequence[Line]) -> pd.DataFrame:
 def ranking_frame(lines: Sequence[Line]) -> pd.DataFrame:
     """The same lines for a newcomer: without settings, each against the first."""
     found = frame(lines, chosen("method", "seeds", *differing_workload(lines), *RANKED))
-    head, texts = against.column(lines)
+    head, texts = against_first(lines)
     if set(texts) != {MISSING}:
         found.insert(1, head, texts)
     return found

@@ -12,8 +12,16 @@ from made_up_run import row, timing, write_run
 from aded.commands.batch import main
 from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes, read_batch_times
-from aded.report.batching import RequestSteps, autoregressive, crossing, enough, oracle, poisson, simulate
-from aded.report.plots.batching import draw_batches
+from aded.report.batching import (
+    RequestSteps,
+    autoregressive,
+    crossing,
+    draw_batches,
+    enough,
+    oracle,
+    poisson,
+    simulate,
+)
 from aded.report.plots.style import MOST_LINES
 
 TIMES = BatchTimes(np.array([1, 4]), np.array([1, 8]), np.array([[0.1, 0.2], [0.2, 0.8]]))

@@ -6,7 +6,7 @@ import pytest
 from command import Command
 
 from aded.commands import sweep
-from aded.report.plots.catalogue import PLOTS
+from aded.report.plots.methods import PLOTS
 
 
 def test_make_run_reports(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:

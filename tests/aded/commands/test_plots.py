@@ -17,8 +17,7 @@ from aded.records.metrics import Estimate
 from aded.records.rows import Calibration
 from aded.report.lines import Line, lines_of
 from aded.report.plots import style
-from aded.report.plots.acceptance import _done
-from aded.report.plots.catalogue import PLOTS
+from aded.report.plots.methods import PLOTS, _done
 from aded.report.plots.style import NAMES, error_bars
 
 

@@ -16,8 +16,7 @@ from aded.core.drafter import PartUse
 from aded.errors import BadInput
 from aded.records.finished_runs import read_begun
 from aded.report.lines import lines_of
-from aded.report.page import trees as page_trees
-from aded.report.page.tables import definitions
+from aded.report.page.page import definitions
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e&\0"
 
@@ -112,7 +111,7 @@ def test_trees_of_repeats_are_told_apart_and_bounded(tmp_path: Path, monkeypatch
         with_trees(measured(tmp_path / folder, "same", seconds))
     answers = data_of(page_of(tmp_path))["answers"]
     assert [one["run"] for one in answers] == ["same", "same, run 2"]
-    monkeypatch.setattr(page_trees, "MOST_BYTES", len(answers[0]["packed"]) + 10)
+    monkeypatch.setattr("aded.report.page.page.MOST_BYTES", len(answers[0]["packed"]) + 10)
     page = page_of(tmp_path)
     assert len(data_of(page)["answers"]) == 1
     assert "The trees of 1 more answers would make this file too large" in page
@@ -141,7 +140,7 @@ def test_hostile_names_settings_and_tokens_are_literal(tmp_path: Path) -> None:
     measured(tmp_path, "slow", 4.0)
     page = page_of(tmp_path)
     assert not [raw for raw in ("<img", "\0", "\u202e") if raw in page]
-    assert page.count("</script>") == 3, "one each of data, tabs and viewer"
+    assert page.count("</script>") == 2, "one each of data and page.js"
     assert r"&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;\u202e&amp;\x00" in page
     packed = data_of(page)["answers"][0]["packed"]
     texts = json.loads(zlib.decompress(b64decode(packed)))["texts"]

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from aded.config.methods import checked_method, datastore_kinds, method_config
-from aded.drafters.hybrid.drafter import Hybrid
+from aded.drafters.hybrid import Hybrid
 from aded.errors import BadInput
 from aded.targets.weightless import WeightlessTarget
 from baselines.tokens.prompt_lookup import PromptLookup

@@ -130,7 +130,7 @@ def test_a_class_of_ones_own_gets_values_of_its_types() -> None:
         with pytest.raises(BadInput, match=r"^method._target_: .* makes no .*Drafter"):
             instantiate({"_target_": "pathlib.Path", **more}, "method", Drafter)
     for depth in ({"_target_": "pathlib.Path"}, {"_target_": "builtins.int", "_partial_": True}):
-        config = {"_target_": "aded.drafters.trigram.search.full.Full", "depth": depth}
+        config = {"_target_": "aded.drafters.trigram.draft_maker.Full", "depth": depth}
         with pytest.raises(BadInput, match=r"^method.draft_maker.depth._target_: "):
             instantiate(config, "method.draft_maker")
 

@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 
 from aded.records.finished_runs import read_runs
 from aded.report.lines import lines_of
-from aded.report.plots.catalogue import PLOTS
+from aded.report.plots.methods import PLOTS
 
 
 @pytest.fixture(scope="module", params=["short", pytest.param("whole", marks=pytest.mark.thorough)])

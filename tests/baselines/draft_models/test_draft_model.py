@@ -19,7 +19,7 @@ from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from aded.targets.load import twin_with_layers
 from aded.targets.weightless import WeightlessTarget
-from baselines.draft_models import reader
+from baselines.draft_models import model_drafter
 from baselines.draft_models.draft_model import DraftModel
 from baselines.draft_models.layer_skip import LayerSkip
 
@@ -83,7 +83,7 @@ def test_a_text_that_went_on_without_drafts_is_read_in_pieces(folder: Path, monk
     whole, pieces = made(folder, depth=3), made(folder, depth=3)
     trees = []
     for drafter, most in ((whole, 256), (pieces, 4)):
-        monkeypatch.setattr(reader, "ROWS_AT_ONCE", most)
+        monkeypatch.setattr(model_drafter, "ROWS_AT_ONCE", most)
         drafter.begin(PROMPT)
         trees.append(drafter.draft(text))
     check_probabilities(draft(), text, trees[1])
@@ -131,7 +131,7 @@ def test_by_rejection_tokens_are_drawn_from_the_draft_models_filtered_distributi
 
 def test_the_draft_model_runs_on_the_targets_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_engine = Mock(side_effect=lambda made, engine, cache: made)
-    monkeypatch.setattr(reader, "with_engine", with_engine)
+    monkeypatch.setattr(model_drafter, "with_engine", with_engine)
     made(folder, EagerTarget(tiny_model()))
     compiled = EagerTarget(tiny_model())
     monkeypatch.setattr(compiled, "describe", lambda: {"engine": "compiled"})

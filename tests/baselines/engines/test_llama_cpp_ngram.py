@@ -14,8 +14,15 @@ from aded.testing import (
     no_token_is_made_up,
     nothing_outlives_its_scope,
 )
-from baselines.engines.llama_cpp_map import NgramMapK, NgramMapK4v
-from baselines.engines.llama_cpp_ngram import SLOTS, LlamaCppNgram, NgramKind, NgramMod, NgramSimple
+from baselines.engines.llama_cpp_ngram import (
+    SLOTS,
+    LlamaCppNgram,
+    NgramKind,
+    NgramMapK,
+    NgramMapK4v,
+    NgramMod,
+    NgramSimple,
+)
 
 TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
 SIZES = st.integers(1, 4)

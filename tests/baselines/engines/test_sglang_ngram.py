@@ -152,7 +152,7 @@ def test_drafts_equal_the_plain_algorithm(
     match_type: MatchType, answers: Answers, budget: int, depth: int, least: int, wider: int, room: int
 ) -> None:
     most, capacity = least + wider, depth + room
-    with patch("baselines.engines.sglang_trie.SMALLEST", 4):
+    with patch("baselines.engines.sglang_ngram.SMALLEST", 4):
         drafter = SglangNgram(budget=budget, capacity=capacity, **settings_of(match_type, depth, least, most))
         plain = PlainNgram(budget, depth, least, most, capacity)
         for prompt, steps in answers:

@@ -15,9 +15,8 @@ from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
-from baselines.heads.hydra import Hydra
-from baselines.heads.hydra_heads import PUBLISHED, HydraHeads, load_hydra_heads
-from baselines.heads.medusa_heads import MedusaHeads
+from baselines.heads.hydra import PUBLISHED, Hydra, HydraHeads, load_hydra_heads
+from baselines.heads.medusa import MedusaHeads
 
 HEADS, BLOCKS, BUDGET, TOP_K = 3, 2, 12, 3
 PREFIX = "prefix_embeding_layer."

@@ -14,9 +14,8 @@ from aded.config.choices import read_choice
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from baselines.heads.medusa import Medusa
-from baselines.heads.medusa_heads import OURS, PUBLISHED, MedusaHeads, load_heads, save_heads
-from baselines.heads.shared.paths import most_probable_paths
+from baselines.growth import most_probable_paths
+from baselines.heads.medusa import OURS, PUBLISHED, Medusa, MedusaHeads, load_heads, save_heads
 
 HIDDEN, VOCABULARY = 16, 40
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datastore.cleaning import near_duplicates
-from datastore.cleaning.cleaning import Cleaner, Cleaning
+from datastore.cleaning.cleaning import Cleaner, Cleaning, is_degenerate
 from datastore.cleaning.near_duplicates import BANDS, NearDuplicates, shingles
-from datastore.cleaning.repetition import is_degenerate
 from datastore.cleaning.words import ngram_hashes, words
 
 SENTENCES = (Path(__file__).parents[3] / "docs" / "glossary.md").read_text(encoding="utf-8")

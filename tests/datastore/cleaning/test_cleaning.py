@@ -16,8 +16,7 @@ from aded.files.datastores.ngram_file import open_ngrams
 from aded.identity import file_fingerprint
 from datastore import info
 from datastore.builder import build
-from datastore.cleaning.benchmarks import AskedTexts, asked_texts
-from datastore.cleaning.overlap import LONGEST, SHORTEST, Overlap
+from datastore.cleaning.overlap import LONGEST, SHORTEST, AskedTexts, Overlap, asked_texts
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
 from datastore.merge import merge
 

@@ -23,8 +23,7 @@ from datastore.corpora.corpus import Corpus
 from datastore.corpora.dataset_corpus import DatasetCorpus
 from datastore.sources import answers as older
 from datastore.sources import recent_answers as recent
-from datastore.sources.chat_corpus import chat_corpus
-from datastore.sources.python_corpus import python_corpus
+from datastore.sources.corpora import chat_corpus, python_corpus
 from datastore.sources.tokenizer_folder import llama_2, llama_3, qwen
 
 

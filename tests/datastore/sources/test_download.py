@@ -14,7 +14,7 @@ from file_server import FileServer, serving
 from aded.errors import BadInput
 from datastore.sources.catalogue import Piece, RawFile
 from datastore.sources.download import CHUNK, chunks, receive
-from datastore.sources.raw_file import raw_file
+from datastore.sources.fetching import raw_file
 
 CONTENT = random.Random(7).randbytes(29 * CHUNK + 5) + bytes(3 * CHUNK)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

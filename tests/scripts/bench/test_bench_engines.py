@@ -10,8 +10,7 @@ from tiny import save_model, tiny_model
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from aded.identity import file_fingerprint
-from scripts.bench.engines import BenchEnginesSettings, common, models_for, row, run
-from scripts.bench.other_engines.gguf_file import half, weights_of, write_gguf
+from scripts.bench.engines import BenchEnginesSettings, common, half, models_for, row, run, weights_of, write_gguf
 from scripts.bench.other_engines.worker import timed
 
 pytestmark = pytest.mark.thorough

@@ -17,8 +17,7 @@ from aded.targets.eager import EagerTarget
 from scripts.bench import batch, gpu_summary, kernels, roofline, verify
 from scripts.bench.kernels import BenchKernelsSettings
 from scripts.bench.roofline import Shape, seconds
-from scripts.bench.timing.batches import contexts_of, measure_batches
-from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
+from scripts.bench.verify import Bandwidth, cache_bytes, contexts_of, measure_batches, weight_bytes
 
 pytestmark = pytest.mark.thorough
 

@@ -7,7 +7,7 @@ from packed import TURNS, small_pack
 
 from aded.errors import BadInput
 from aded.files.pack import PackedTurn
-from datastore.suffix_array import write_suffixes
+from datastore.builder import write_suffixes
 from scripts.results import leaderboard, replay
 from scripts.results import measure as measuring
 from scripts.results.leaderboard import LeaderboardSettings, add, read_rows, verify

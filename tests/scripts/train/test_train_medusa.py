@@ -13,12 +13,22 @@ from tiny import generated, tiny_model, tiny_tokenizer
 
 from aded.bench.questions import ChatTemplate
 from aded.targets.eager import EagerTarget
-from baselines.heads.medusa_heads import MedusaHeads
+from baselines.heads.medusa import MedusaHeads
 from datastore.cleaning.cleaning import Cleaning
 from datastore.corpora.corpus import Conversation
-from scripts.train.answers import IGNORED, answer_all, answer_batch, batches, most_frequent, read_answers, read_pairs
+from scripts.train.answers import (
+    IGNORED,
+    answer_all,
+    answer_batch,
+    batches,
+    chat_prompts,
+    most_frequent,
+    prompts,
+    read_answers,
+    read_pairs,
+    stubs,
+)
 from scripts.train.medusa import accepted, examples, main, renumbered, train
-from scripts.train.prompts import chat_prompts, prompts, stubs
 
 pytestmark = pytest.mark.thorough
 SOURCE = '''

@@ -25,9 +25,8 @@ from aded.files.datastores.ngram_file import no_ngrams
 from aded.targets.weightless import WeightlessTarget
 from baselines.autoregressive import Autoregressive
 from scripts.train import mixing
-from scripts.train.scorer import follow_answer, main, open_corpora, without_loops
+from scripts.train.scorer import descend, follow_answer, main, open_corpora, without_loops
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
-from scripts.train.scorer_gradient import descend
 
 pytestmark = pytest.mark.thorough
 

@@ -20,17 +20,14 @@ from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import Loaded
 from baselines.autoregressive import Autoregressive
-from baselines.heads.dflash.drafter import Dflash
-from baselines.heads.dflash.files import save_head
-from baselines.heads.dflash.model import Block
-from baselines.heads.eagle.drafter import Eagle2, HeadReader
-from baselines.heads.eagle.files import published_layers
-from baselines.heads.shared.layers import SharedLayers
+from baselines.heads.dflash import Block, Dflash, save_head
+from baselines.heads.eagle import Eagle2, HeadReader
+from baselines.heads.eagle_head import published_layers
+from baselines.heads.layers import SharedLayers
 from scripts.train import dflash, eagle
-from scripts.train.dflash_training import BlockLesson
-from scripts.train.eagle_training import EagleLesson
-from scripts.train.text import ReadText, read_text
-from scripts.train.training import Training, taught_and_unseen
+from scripts.train.dflash import BlockLesson
+from scripts.train.eagle import EagleLesson
+from scripts.train.training import ReadText, Training, read_text, taught_and_unseen
 
 pytestmark = pytest.mark.thorough
 Pairs = list[tuple[list[int], list[int]]]
@@ -64,7 +61,7 @@ def new_training(
     kind: str, model: PreTrainedModel, tokens: torch.Tensor, monkeypatch: pytest.MonkeyPatch, anchors: int = 99
 ) -> tuple[Training, list[ReadText]]:
     """A training of 100 steps, and its two short texts. Noise is for longer ones."""
-    monkeypatch.setattr("scripts.train.eagle_training.NOISE", 0.0)
+    monkeypatch.setattr("scripts.train.eagle.NOISE", 0.0)
     texts = [read_text(model, *pair, READS[kind]) for pair in pairs_of(model, 2, 12)]
     projection, embed = model.get_output_embeddings().weight[tokens].detach(), model.get_input_embeddings()
     lesson: Any

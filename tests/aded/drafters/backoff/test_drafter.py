@@ -13,9 +13,9 @@ from aded.core.drafter import Step
 from aded.core.sampler import Recorded
 from aded.core.step_cost import StepCost, TreeSizer
 from aded.core.tree import DraftTree
-from aded.drafters.backoff.contexts.context_table import empty_table
+from aded.drafters.backoff.candidates import MOST_EXTERNAL
+from aded.drafters.backoff.contexts import empty_table
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.external_candidates import MOST_EXTERNAL
 from aded.drafters.mixing import mixed, new_mixing
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams

@@ -24,12 +24,11 @@ from aded.drafters.backoff.candidates import (
     clear,
     new_candidates,
 )
-from aded.drafters.backoff.contexts.history import MIN_MATCH
-from aded.drafters.backoff.contexts.unigrams import FREQUENT
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.experts import scaled_log2
+from aded.drafters.backoff.history import FREQUENT, MIN_MATCH
 from aded.drafters.backoff.scorer import PREFIXES, SHAPES, exponential, read_scorer
-from aded.drafters.backoff.scratch import RECENT
+from aded.drafters.backoff.tree_search import RECENT
 from aded.errors import BadInput
 from datastore.ngrams import count_ngrams
 

@@ -14,9 +14,9 @@ from trigram_matrices import ORDERS, trigram_matrix
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
+from aded.drafters.trigram.best_first import BestFirst
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.matrix import TrigramMatrix
-from aded.drafters.trigram.search.best_first import BestFirst
 from aded.files.datastores.ngram_file import no_ngrams, open_ngrams
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 4), max_size=25), max_size=5)

@@ -25,7 +25,7 @@ from aded.files.datastores.array_file import (
     verify_all,
     write_arrays,
 )
-from datastore.spill import Spill
+from datastore.token_stream import Spill
 
 HEADER = {"format": "f", "version": "1", "tokenizer": "t", "vocabulary": "9"}
 ARRAYS: dict[str, np.ndarray] = {

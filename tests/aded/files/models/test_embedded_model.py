@@ -22,7 +22,7 @@ from aded.bench.recording import load_for_replay
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.drafters.trigram.drafter import AdedDrafter
-from aded.drafters.trigram.search.mcts import Mcts
+from aded.drafters.trigram.mcts import Mcts
 from aded.errors import BadInput
 from aded.files.atomic import lock_file
 from aded.files.models import embedded_model as module

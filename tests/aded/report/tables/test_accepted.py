@@ -6,9 +6,8 @@ from made_up_run import row, write_run
 
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Row
-from aded.report.page.tables import accepted
-from aded.report.paper.comparison import Footnotes
-from aded.report.paper.published import Published
+from aded.report.page.page import accepted_tables
+from aded.report.published import Footnotes, Published
 from aded.report.tables.accepted import as_markdown, headline, in_both_scopes, long_table
 from llm_judge.spec_bench import RunFile
 
@@ -87,9 +86,9 @@ def test_methods_that_keep_nothing_have_one_table_for_both_scopes(tmp_path: Path
     write_run(tmp_path / "a", answered([2, 3], [1]), method="rest")
     write_run(tmp_path / "b", answered([2, 2], [1]), method="prompt_lookup")
     right = ["cold and session, by category", "cold and session, by position"]
-    assert [one.title.rpartition(": ")[2] for one in accepted(read_runs([tmp_path]))] == right
+    assert [one.title.rpartition(": ")[2] for one in accepted_tables(read_runs([tmp_path]))] == right
     write_run(tmp_path / "c", answered([2, 2], [1]), settings={"method.adaptation": "prompt"})
-    assert len(accepted(read_runs([tmp_path]))) == 4
+    assert len(accepted_tables(read_runs([tmp_path]))) == 4
 
 
 def test_for_programs_every_number_is_unrounded(folder: Path) -> None:

@@ -11,10 +11,11 @@ from aded.commands.tables import main
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Row
 from aded.records.summary import Summary
+from aded.report import paper
 from aded.report.columns import COLUMNS
 from aded.report.lines import SCOPES, lines_by_seed, lines_of
-from aded.report.paper import comparison
-from aded.report.paper.comparison import Footnotes, blocks
+from aded.report.paper import blocks
+from aded.report.published import Footnotes
 from aded.report.tables.accepted import in_both_scopes
 from aded.report.tables.summary import all_numbers, as_markdown, ranking, ranking_frame, summary_frame
 
@@ -180,7 +181,7 @@ def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path)
     runs, sources = read_runs([tmp_path]), Footnotes()
     assert sum(len(run.summary.marks) for run in runs) == 6
     frames = blocks(lines_of(runs), [], sources)
-    for text in (text_of(tmp_path), comparison.as_markdown(frames, sources), ranking(runs)):
+    for text in (text_of(tmp_path), paper.as_markdown(frames, sources), ranking(runs)):
         ours = [line.removeprefix("- ") for line in text.splitlines() if line.startswith(("- ³", "³"))]
         assert [line.split(",")[0] for line in ours] == ["³ human_eval", "³ mt_bench"]
         assert all("48 to 72 of 240 slices" in line and " a" in line and " c" in line for line in ours)

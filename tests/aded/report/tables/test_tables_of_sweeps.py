@@ -12,10 +12,9 @@ from aded.records.finished_runs import read_runs
 from aded.report.files import tables
 from aded.report.lines import Line, lines_of
 from aded.report.plots.sweeps import corpus_size, temperatures
-from aded.report.tables.corpus_size import FEWEST, growths, size_table
-from aded.report.tables.parts import parts_table
+from aded.report.tables.accepted import parts_table
 from aded.report.tables.peers import entries, peers_best, peers_equal
-from aded.report.tables.temperatures import temperature_table
+from aded.report.tables.sweeps import FEWEST, growths, size_table, temperature_table
 
 
 def lines(folder: Path) -> list[Line]:

@@ -1,1 +1,0 @@
-"""What followed a context, counted: in the corpus, in the text, for each token alone."""

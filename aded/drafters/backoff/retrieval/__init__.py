@@ -1,1 +1,0 @@
-"""Retrieval: the passages of a corpus that are most like the text so far."""

@@ -1,1 +1,0 @@
-"""Several drafters as one: their trees merged under one budget, by calibrated probabilities."""

@@ -1,1 +1,0 @@
-"""The paper's layout: our numbers beside published figures."""

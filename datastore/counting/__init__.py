@@ -1,1 +1,0 @@
-"""N-grams counted in bounded memory."""

@@ -1,1 +1,0 @@
-"""Trains the look-up language model of a corpus."""

@@ -1,1 +1,0 @@
-"""Datastores published to a folder or the Hub, and fetched from there."""
