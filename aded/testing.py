@@ -36,8 +36,8 @@ LEAST_GROWTH = 3
 """Bytes a token, in the second half of a long session whose text repeats: less is no growth."""
 NOISE = 24 << 10
 """Bytes that libraries may keep meanwhile."""
-STRETCHES = 3
-"""How often memory must grow."""
+STRETCHES = 6
+"""How often memory must grow: what a drafter of many tables keeps at first ends after three."""
 _PHRASE = np.random.default_rng(0).integers(5, VOCABULARY - 4, size=12)
 PROMPTS = [np.tile(_PHRASE, 3), np.tile(_PHRASE, 2)[5:20], _PHRASE[:2], _PHRASE[3:4]]
 

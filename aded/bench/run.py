@@ -189,7 +189,7 @@ class KeptModel:
         return self._loaded is None or self._settings == (config.model, config.engine, config.cache)
 
     def whatever(self, config: RunConfig) -> Loaded:
-        """The model that was loaded last, on whichever engine; without one as any Loader."""
+        """The model that was loaded last, with any settings; where there is none, the config's is loaded."""
         return self._loaded or self(config)
 
 

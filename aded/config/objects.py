@@ -38,7 +38,7 @@ class Call:
     kind: Any = Any
     """The type of what the call returns."""
     later: bool = False
-    """It is called later, by whoever gets it: `_partial_` in a config."""
+    """Does the call give a function that still waits for arguments? `_partial_` in a config says so."""
 
     def __call__(self, **filled: Any) -> Any:
         given = {name: value() if isinstance(value, Call) else value for name, value in self.arguments.items()}

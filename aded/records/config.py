@@ -29,7 +29,7 @@ BEFORE = {
     "model.template.system": None,
     "model.template.chat_template_kwargs": None,
 }
-"""What was done before there was the key."""
+"""Settings that older records lack, with what such a run did."""
 MOST_DIFFERENCES = 4
 """Differences that an error names."""
 LARGEST = 1 << 18
