@@ -37,7 +37,7 @@ LEAST_GROWTH = 3
 NOISE = 24 << 10
 """Bytes that libraries may keep meanwhile."""
 STRETCHES = 6
-"""How often memory must grow: what a drafter of many tables keeps at first ends after three."""
+"""How often memory must grow: what a drafter of many tables keeps at first ends after five."""
 _PHRASE = np.random.default_rng(0).integers(5, VOCABULARY - 4, size=12)
 PROMPTS = [np.tile(_PHRASE, 3), np.tile(_PHRASE, 2)[5:20], _PHRASE[:2], _PHRASE[3:4]]
 

@@ -195,7 +195,7 @@ def test_a_method_keeps_the_contract(new: Build, name: str, scope: str, monkeypa
 @pytest.mark.parametrize(("name", "scope"), SCOPES)
 def test_a_methods_memory_is_bounded(new: Build, name: str, scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aded.testing.tiny_target", target)
-    monkeypatch.setattr("aded.testing.SESSION", SESSION // 4)  # there are many methods
+    monkeypatch.setattr("aded.testing.SESSION", SESSION // 2)  # there are many methods
     memory_is_bounded(lambda: new(name, adaptation=scope))
 
 
