@@ -34,7 +34,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     names = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
     if not arguments or arguments[0] not in names:
         raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: aded sweep cpu_default")
-    done = sweep([f"+experiment={arguments[0]}", *arguments[1:]], lambda *_: None, check_outputs)
+    done = sweep([f"+experiment={arguments[0]}", *arguments[1:]], lambda *_: None, check_place)
     if done.finished:
         show(folder_of(done.finished))
     done.end()
@@ -45,7 +45,7 @@ def folder_of(runs: Sequence[PlannedRun]) -> Path:
     return Path(runs[0].config.settings["paths"]["output"]).expanduser()
 
 
-def check_outputs(runs: Sequence[PlannedRun]) -> None:
+def check_place(runs: Sequence[PlannedRun]) -> None:
     """Raise BadInput where a table, a plot or the report would replace a file that `aded` did not write."""
     if runs:
         check_ours([folder_of(runs) / name for name in (*tables([], []), *NO_PLOTS, NAME)], "paths.output")
